@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "attention/attention.h"
-#include "attention/kernels.h"
 #include "base/floating.h"
 #include "base/options.h"
 #include "base/parallel.h"
@@ -41,7 +40,14 @@ void weir_attention_close(weir_attention *attention) {
 
 /* ---- Lists ---------------------------------------------------------------------------------------- */
 
-static weir_status check_batch(const weir_attention_batch *batch, const void *lists, weir_error *error) {
+weir_status weir_attention_lists(weir_attention *attention, const weir_attention_batch *batch, void *lists,
+                                 weir_stream stream, weir_error *error) {
+    attention_lists made = {.seq_row_ids = batch->seq_row_ids,
+                            .column_ids = batch->column_ids,
+                            .is_padding = batch->is_padding,
+                            .fk_adj = batch->fk_adj,
+                            .col_perm = batch->col_perm,
+                            .words = lists};
     bool has_cells = batch->sequences > 0 && batch->length > 0, has_rows = has_cells && batch->rows > 0;
     const struct {
         const void *data;
@@ -54,22 +60,7 @@ static weir_status check_batch(const weir_attention_batch *batch, const void *li
         if (given[i].is_needed && !given[i].data)
             return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_ATTENTION__OPERATOR, "%s is missing",
                               given[i].name);
-    return WEIR_OK;
-}
-
-weir_status weir_attention_lists(weir_attention *attention, const weir_attention_batch *batch, void *lists,
-                                 weir_stream stream, weir_error *error) {
-    attention_lists made = {.seq_row_ids = batch->seq_row_ids,
-                            .column_ids = batch->column_ids,
-                            .is_padding = batch->is_padding,
-                            .fk_adj = batch->fk_adj,
-                            .col_perm = batch->col_perm,
-                            .words = lists};
-    weir_status status = check_batch(batch, lists, error);
-    if (status == WEIR_OK)
-        status = weir_attention__layout(batch->sequences, batch->length, batch->rows, &made.at, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_attention__layout(batch->sequences, batch->length, batch->rows, &made.at, error));
     if (attention->kernels)
         return weir_attention__kernels_lists(attention->kernels, &made, stream, error);
     return weir_attention__make_lists(attention->env, &made, batch->threads, error);
@@ -100,9 +91,8 @@ static weir_status check_tensor(const weir_attention_call *call, const weir_atte
 
 static weir_status check_call(const weir_attention *attention, const weir_attention_call *call,
                               bool is_backward, weir_error *error) {
-    weir_status status = weir_attention__check_pattern(call->pattern, error);
-    if (status != WEIR_OK)
-        return status;
+    weir_status status = WEIR_OK;
+    WEIR__TRY(weir_attention__check_pattern(call->pattern, error));
     if (WEIR__LOW(uint32_t, call->dtype) > WEIR_ATTENTION_BFLOAT16)
         return refuse("the dtype is not float64, float32, float16 or bfloat16", error);
     if (attention->kernels && call->dtype == WEIR_ATTENTION_FLOAT64)
@@ -183,9 +173,15 @@ static __attribute__((noinline)) void run_host(const weir_env *env, host_pass *w
     weir__parallel(env, threads, (size_t)(records * a->heads), run_record, work);
 }
 
-static weir_status pass_on_host(const weir_attention *attention, const weir_attention_call *call,
-                                const weir_attention__arguments *arguments, weir_attention__pass pass,
-                                weir_error *error) {
+static weir_status run_pass(weir_attention *attention, const weir_attention_call *call,
+                            weir_attention__arguments *arguments, weir_attention__pass pass,
+                            weir_stream stream, weir_error *error) {
+    uint32_t list = weir_attention__list(call->pattern, pass == WEIR_ATTENTION__KEYS);
+    arguments->counts = arguments->at.counts + (uint64_t)list * KINDS;
+    arguments->records = arguments->at.records[list];
+    if (attention->kernels)
+        return weir_attention__kernels_pass(attention->kernels, call, arguments, pass,
+                                            arguments->at.record_room[list], stream, error);
     uint32_t threads = weir__threads_or_processors(call->threads);
     host_pass work = {.arguments = arguments,
                       .dtype = call->dtype,
@@ -200,18 +196,6 @@ static weir_status pass_on_host(const weir_attention *attention, const weir_atte
     weir__leave_floating(&kept);
     weir__release(attention->env, work.rooms);
     return WEIR_OK;
-}
-
-static weir_status run_pass(weir_attention *attention, const weir_attention_call *call,
-                            weir_attention__arguments *arguments, weir_attention__pass pass,
-                            weir_stream stream, weir_error *error) {
-    uint32_t list = weir_attention__list(call->pattern, pass == WEIR_ATTENTION__KEYS);
-    arguments->counts = arguments->at.counts + (uint64_t)list * KINDS;
-    arguments->records = arguments->at.records[list];
-    if (attention->kernels)
-        return weir_attention__kernels_pass(attention->kernels, call, arguments, pass,
-                                            arguments->at.record_room[list], stream, error);
-    return pass_on_host(attention, call, arguments, pass, error);
 }
 
 static weir_status take_call(const weir_attention *attention, const weir_attention_call *given,

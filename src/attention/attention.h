@@ -1,4 +1,4 @@
-/* What the files of this folder share: where lists are, and attention on the host. */
+/* What the files of this folder share: where lists are, and attention on the host and on a device. */
 #ifndef WEIR_ATTENTION_ATTENTION_H
 #define WEIR_ATTENTION_ATTENTION_H
 
@@ -29,5 +29,25 @@ size_t weir_attention__room(weir_attention_dtype dtype);
 void weir_attention__record(weir_attention_dtype dtype, uint32_t head_size, weir_attention__pass pass,
                             const weir_attention__arguments *a, const uint32_t *record, uint32_t head,
                             void *room);
+
+/* ---- Kernels on a device (kernels.c). One thread at a time ---------------------------------------- */
+
+typedef struct weir_attention__kernels weir_attention__kernels;
+
+/* DEVICE_ERROR if the processor is too old. Nothing is compiled yet. */
+WEIR_CHECKED weir_status weir_attention__kernels_open(const weir_env *env, weir_device *device,
+                                                      weir_attention__kernels **out, weir_error *error);
+void weir_attention__kernels_close(weir_attention__kernels *kernels);
+
+WEIR_CHECKED weir_status weir_attention__kernels_lists(weir_attention__kernels *kernels,
+                                                       const attention_lists *lists, weir_stream stream,
+                                                       weir_error *error);
+
+/* A pass over a list that has room for so many records. */
+WEIR_CHECKED weir_status weir_attention__kernels_pass(weir_attention__kernels *kernels,
+                                                      const weir_attention_call *call,
+                                                      const weir_attention__arguments *arguments,
+                                                      weir_attention__pass pass, uint64_t room,
+                                                      weir_stream stream, weir_error *error);
 
 #endif

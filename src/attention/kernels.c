@@ -2,7 +2,7 @@
  * that is used, compiled when it is used first. Long columns have kernels of their own on Hopper. */
 #include <stdio.h>
 
-#include "attention/kernels.h"
+#include "attention/attention.h"
 
 enum {
     DTYPES = 4,
@@ -150,20 +150,6 @@ static weir_status open_kernel(weir_attention__kernels *kernels, compiled *c, co
     return open_compiled(kernels, c, error);
 }
 
-static weir_status open_pass(weir_attention__kernels *kernels, const weir_attention_call *call,
-                             weir_attention__pass pass, bool is_rest, compiled **out, weir_error *error) {
-    compiled *c = &kernels->passes[is_rest][pass][call->dtype][call->head_size / 16 - 1];
-    bool is_float = call->dtype == WEIR_ATTENTION_FLOAT32;
-    *out = c;
-    if (!c->is_open)
-        c->source = (weir_device__kernel_source){
-            .name = "weir_attention",
-            .text = is_float ? weir_attention__floats_text : weir_attention__cores_text,
-            .text_size = is_float ? weir_attention__floats_text_size : weir_attention__cores_text_size,
-            .shared_bytes = is_float ? 0 : shared_bytes(call->head_size, pass)};
-    return open_kernel(kernels, c, call, pass, is_rest, error);
-}
-
 static weir_status launch(weir_attention__kernels *kernels, const compiled *c,
                           weir_attention__arguments *given, uint64_t blocks, uint32_t threads,
                           weir_stream stream, weir_error *error) {
@@ -179,8 +165,16 @@ static weir_status launch(weir_attention__kernels *kernels, const compiled *c,
 static weir_status launch_pass(weir_attention__kernels *kernels, const weir_attention_call *call,
                                weir_attention__arguments *given, bool is_rest, uint64_t blocks,
                                weir_stream stream, weir_error *error) {
-    compiled *c;
-    WEIR__TRY(open_pass(kernels, call, (weir_attention__pass)given->pass, is_rest, &c, error));
+    weir_attention__pass pass = (weir_attention__pass)given->pass;
+    compiled *c = &kernels->passes[is_rest][pass][call->dtype][call->head_size / 16 - 1];
+    bool is_float = call->dtype == WEIR_ATTENTION_FLOAT32;
+    if (!c->is_open)
+        c->source = (weir_device__kernel_source){
+            .name = "weir_attention",
+            .text = is_float ? weir_attention__floats_text : weir_attention__cores_text,
+            .text_size = is_float ? weir_attention__floats_text_size : weir_attention__cores_text_size,
+            .shared_bytes = is_float ? 0 : shared_bytes(call->head_size, pass)};
+    WEIR__TRY(open_kernel(kernels, c, call, pass, is_rest, error));
     return launch(kernels, c, given, blocks, THREADS, stream, error);
 }
 

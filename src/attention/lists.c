@@ -169,26 +169,12 @@ weir_status weir_attention__make_lists(const weir_env *env, const attention_list
 
 /* ---- Masks --------------------------------------------------------------------------------------- */
 
-static void mark_record(const attention_layout *at, const uint32_t *words, bool is_column,
-                        const uint32_t *record, uint8_t *out) {
-    uint8_t *mask = out + (size_t)record[RECORD_SEQUENCE] * at->length * at->length;
-    for (uint32_t i = 0; i < record[RECORD_ROWS]; i++) {
-        size_t cell = cell_of_record(at, words, is_column, record, i);
-        attention_sight sight = sight_of_record(record, i);
-        for (uint32_t j = sight.first; j < sight.end; j++)
-            mask[cell * at->length + key_of_record(at, words, is_column, record, j)] = 1;
-    }
-}
-
 weir_status weir_attention_mask(const void *lists, uint32_t sequences, uint32_t length, uint32_t rows,
                                 weir_attention_pattern pattern, uint8_t *out, weir_error *error) {
     attention_layout at;
     const uint32_t *words = lists;
-    weir_status status = weir_attention__check_pattern(pattern, error);
-    if (status == WEIR_OK)
-        status = weir_attention__layout(sequences, length, rows, &at, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_attention__check_pattern(pattern, error));
+    WEIR__TRY(weir_attention__layout(sequences, length, rows, &at, error));
     if (sequences == 0)
         return WEIR_OK;
     if (!lists || !out)
@@ -198,8 +184,15 @@ weir_status weir_attention_mask(const void *lists, uint32_t sequences, uint32_t 
     memset(out, 0, (size_t)sequences * length * length);
     for (uint32_t kind = 0; kind < KINDS; kind++)
         count += words[at.counts + (uint64_t)list * KINDS + kind];
-    for (uint32_t i = 0; i < count; i++)
-        mark_record(&at, words, list == LIST_COLUMN, words + at.records[list] + (uint64_t)i * RECORD_WORDS,
-                    out);
+    for (uint32_t r = 0; r < count; r++) {
+        const uint32_t *record = words + at.records[list] + (uint64_t)r * RECORD_WORDS;
+        uint8_t *mask = out + (size_t)record[RECORD_SEQUENCE] * length * length;
+        for (uint32_t i = 0; i < record[RECORD_ROWS]; i++) {
+            size_t cell = cell_of_record(&at, words, list == LIST_COLUMN, record, i);
+            attention_sight sight = sight_of_record(record, i);
+            for (uint32_t j = sight.first; j < sight.end; j++)
+                mask[cell * length + key_of_record(&at, words, list == LIST_COLUMN, record, j)] = 1;
+        }
+    }
     return WEIR_OK;
 }

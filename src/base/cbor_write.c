@@ -3,17 +3,11 @@
  * always a prefix of a valid value. */
 #include <string.h>
 
-#include "base/bytes.h"
+#include "base/cbor_head.h"
 #include "base/internal.h"
 #include "weir_tool/documents.h"
 
 enum {
-    MAJOR_UINT = 0 << 5,
-    MAJOR_NEGATIVE = 1 << 5,
-    MAJOR_BYTES = 2 << 5,
-    MAJOR_TEXT = 3 << 5,
-    MAJOR_ARRAY = 4 << 5,
-    MAJOR_MAP = 5 << 5,
     SIMPLE_FALSE = 0xF4,
     SIMPLE_TRUE = 0xF5,
     SIMPLE_NULL = 0xF6,
@@ -64,8 +58,9 @@ static void refuse(weir_cbor_writer *w, weir_status status, const char *fault) {
     }
 }
 
-static void put(weir_cbor_writer *w, const void *data, size_t size) {
-    if (w->status != WEIR_OK || size == 0)
+/* What does not fit the memory at hand, if there is any. */
+static void put_anew(weir_cbor_writer *w, const void *data, size_t size) {
+    if (w->status != WEIR_OK)
         return;
     if (w->sha) {
         weir__sha256_update(w->sha, data, size);
@@ -89,30 +84,45 @@ static void put(weir_cbor_writer *w, const void *data, size_t size) {
     w->size = needed;
 }
 
-static void put_head(weir_cbor_writer *w, unsigned major, uint64_t argument) {
-    uint8_t head[9];
-    size_t size;
-    if (argument < 24) {
-        head[0] = WEIR__LOW(uint8_t, major | argument);
-        size = 1;
-    } else if (argument <= UINT8_MAX) {
-        head[0] = WEIR__LOW(uint8_t, major | 24);
-        head[1] = WEIR__LOW(uint8_t, argument);
-        size = 2;
-    } else if (argument <= UINT16_MAX) {
-        head[0] = WEIR__LOW(uint8_t, major | 25);
-        weir__store16be(head + 1, WEIR__LOW(uint16_t, argument));
-        size = 3;
-    } else if (argument <= UINT32_MAX) {
-        head[0] = WEIR__LOW(uint8_t, major | 26);
-        weir__store32be(head + 1, WEIR__LOW(uint32_t, argument));
-        size = 5;
-    } else {
-        head[0] = WEIR__LOW(uint8_t, major | 27);
-        weir__store64be(head + 1, argument);
-        size = 9;
+static inline void put(weir_cbor_writer *w, const void *data, size_t size) {
+    if (size == 0)
+        return;
+    if (w->status != WEIR_OK || size > w->capacity || w->size > w->capacity - size) {
+        put_anew(w, data, size);
+        return;
     }
-    put(w, head, size);
+    memcpy(w->data + w->size, data, size);
+    w->size += size;
+}
+
+uint8_t *weir__cbor_head(uint8_t *at, unsigned major, uint64_t argument) {
+    if (argument < 24) {
+        *at = WEIR__LOW(uint8_t, major | argument);
+        return at + 1;
+    }
+    if (argument <= UINT8_MAX) {
+        at[0] = WEIR__LOW(uint8_t, major | 24);
+        at[1] = WEIR__LOW(uint8_t, argument);
+        return at + 2;
+    }
+    if (argument <= UINT16_MAX) {
+        at[0] = WEIR__LOW(uint8_t, major | 25);
+        weir__store16be(at + 1, WEIR__LOW(uint16_t, argument));
+        return at + 3;
+    }
+    if (argument <= UINT32_MAX) {
+        at[0] = WEIR__LOW(uint8_t, major | 26);
+        weir__store32be(at + 1, WEIR__LOW(uint32_t, argument));
+        return at + 5;
+    }
+    at[0] = WEIR__LOW(uint8_t, major | 27);
+    weir__store64be(at + 1, argument);
+    return at + 9;
+}
+
+static void put_head(weir_cbor_writer *w, unsigned major, uint64_t argument) {
+    uint8_t head[WEIR__CBOR_HEAD_MAX];
+    put(w, head, (size_t)(weir__cbor_head(head, major, argument) - head));
 }
 
 /* Whether the next item stands where a map wants a key. */
@@ -162,11 +172,11 @@ static void put_simple(weir_cbor_writer *w, uint8_t byte) {
 }
 
 void weir_cbor_uint(weir_cbor_writer *w, uint64_t value) {
-    put_scalar(w, MAJOR_UINT, value);
+    put_scalar(w, WEIR__CBOR_UINT, value);
 }
 
 void weir_cbor_negative(weir_cbor_writer *w, uint64_t n) {
-    put_scalar(w, MAJOR_NEGATIVE, n);
+    put_scalar(w, WEIR__CBOR_NEGATIVE, n);
 }
 
 void weir_cbor_int(weir_cbor_writer *w, int64_t value) {
@@ -177,7 +187,7 @@ void weir_cbor_int(weir_cbor_writer *w, int64_t value) {
 }
 
 void weir_cbor_bytes(weir_cbor_writer *w, const void *data, size_t size) {
-    put_scalar(w, MAJOR_BYTES, size);
+    put_scalar(w, WEIR__CBOR_BYTES, size);
     put(w, data, size);
 }
 
@@ -193,7 +203,7 @@ void weir_cbor_text_n(weir_cbor_writer *w, const char *text, size_t size) {
     if (is_key && !key_ascends(level, text, size))
         refuse(w, WEIR_CBOR_INVALID, "map keys out of order or twice");
     take_place(w, is_key);
-    put_head(w, MAJOR_TEXT, size);
+    put_head(w, WEIR__CBOR_TEXT, size);
     put(w, text, size);
     if (is_key) {
         level->key = text ? text : "";
@@ -227,13 +237,13 @@ void weir_cbor_null(weir_cbor_writer *w) {
 }
 
 void weir_cbor_array(weir_cbor_writer *w, uint64_t count) {
-    open_level(w, MAJOR_ARRAY, count, count, false);
+    open_level(w, WEIR__CBOR_ARRAY, count, count, false);
 }
 
 void weir_cbor_map(weir_cbor_writer *w, uint64_t pairs) {
     if (pairs > UINT64_MAX / 2)
         refuse(w, WEIR_CBOR_INVALID, "a map of more than 2^63-1 pairs");
-    open_level(w, MAJOR_MAP, pairs, pairs * 2, true);
+    open_level(w, WEIR__CBOR_MAP, pairs, pairs * 2, true);
 }
 
 void weir_cbor_raw(weir_cbor_writer *w, const void *data, size_t size) {

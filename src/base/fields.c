@@ -529,6 +529,7 @@ void weir__write_plain(weir_cbor_writer *w, const weir__field *field, const void
 static void write_map(weir_cbor_writer *w, const weir__shape *shape, const void *object,
                       const uint8_t *hash) {
     const weir__field *sorted[WEIR__FIELDS_MAX];
+    size_t sizes[WEIR__FIELDS_MAX]; /* of their names */
     size_t count = 0;
     assert(shape->count <= WEIR__FIELDS_MAX && "a table has too many fields");
     for (size_t i = 0; i < shape->count; i++) {
@@ -537,18 +538,21 @@ static void write_map(weir_cbor_writer *w, const weir__shape *shape, const void 
             ((field->flags & WEIR__SPARSE) && is_default(field, object)))
             continue;
         size_t size = strlen(field->name), at = count++;
-        for (; at > 0 &&
-               weir__key_compare(field->name, size, sorted[at - 1]->name, strlen(sorted[at - 1]->name)) < 0;
-             at--)
+        for (; at > 0 && size <= sizes[at - 1] &&
+               weir__key_compare(field->name, size, sorted[at - 1]->name, sizes[at - 1]) < 0;
+             at--) {
             sorted[at] = sorted[at - 1];
+            sizes[at] = sizes[at - 1];
+        }
         sorted[at] = field;
+        sizes[at] = size;
     }
     weir_cbor_map(w, count + (hash != NULL));
     if (hash) {
         weir_cbor_pair_bytes(w, "h", hash, WEIR_HASH_SIZE);
     }
     for (size_t i = 0; i < count; i++) {
-        weir_cbor_text(w, sorted[i]->name);
+        weir_cbor_text_n(w, sorted[i]->name, sizes[i]);
         if ((sorted[i]->flags & WEIR__NULLABLE) && is_default(sorted[i], object))
             weir_cbor_null(w);
         else

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct weir__record {
     uint64_t key;
@@ -21,5 +22,21 @@ void weir__sort_records(weir__record *records, weir__record *scratch, size_t cou
 /* Structs that begin with their name, a const char *: bytewise by it. The first is for qsort and bsearch. */
 int weir__compare_by_name(const void *a, const void *b);
 void weir__sort_by_name(void *items, size_t count, size_t size);
+
+/* How many items have a number below `key`, of `count` items of `size` bytes that each begin with a uint64_t
+ * and ascend by it. */
+static inline size_t weir__count_below(const void *items, size_t count, size_t size, uint64_t key) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        uint64_t number;
+        memcpy(&number, (const char *)items + middle * size, sizeof number);
+        if (number < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
 
 #endif

@@ -61,7 +61,7 @@ static weir_status check(const cuda_device *d, int result, const char *function,
 
 /* ---- The context ------------------------------------------------------------------------------- */
 
-/* *is_pushed: what leave must undo. */
+/* *is_pushed: what leave must undo; false after a failure. */
 static weir_status enter(cuda_device *d, bool *is_pushed, weir_error *error) {
     uintptr_t current = 0;
     *is_pushed = false;
@@ -73,7 +73,7 @@ static weir_status enter(cuda_device *d, bool *is_pushed, weir_error *error) {
     return status;
 }
 
-/* The first failure of the two. */
+/* The first failure of the two: what was done is to be undone if this is another status than that was. */
 static weir_status leave(cuda_device *d, bool is_pushed, weir_status status, weir_error *error) {
     uintptr_t popped;
     if (!is_pushed)
@@ -85,9 +85,7 @@ static weir_status leave(cuda_device *d, bool is_pushed, weir_status status, wei
 #define IN_CONTEXT(d, error, function, arguments)                                                            \
     do {                                                                                                     \
         bool is_pushed_;                                                                                     \
-        weir_status status_ = enter(d, &is_pushed_, error);                                                  \
-        if (status_ != WEIR_OK)                                                                              \
-            return status_;                                                                                  \
+        WEIR__TRY(enter(d, &is_pushed_, error));                                                             \
         return leave(d, is_pushed_, CALL(d, error, function, arguments), error);                             \
     } while (0)
 
@@ -149,16 +147,15 @@ static void drop_inside(cuda_device *d, weir_device__resource kind, uintptr_t ha
 static weir_status make(weir_device *device, weir_device__resource kind, size_t size, uintptr_t *out,
                         weir_error *error) {
     cuda_device *d = cuda_of(device);
-    uintptr_t made = 0;
+    uintptr_t handle = 0;
     bool is_pushed;
     WEIR__TRY(enter(d, &is_pushed, error));
-    weir_status status = make_inside(d, kind, size ? size : 1, &made, error);
-    bool is_made = status == WEIR_OK;
-    status = leave(d, is_pushed, status, error);
-    if (is_made && status != WEIR_OK)
-        drop_inside(d, kind, made); /* the context could not be popped: it is current still */
+    weir_status made = make_inside(d, kind, size ? size : 1, &handle, error);
+    weir_status status = leave(d, is_pushed, made, error);
+    if (made != status)
+        drop_inside(d, kind, handle); /* the context could not be popped: it is current still */
     if (status == WEIR_OK)
-        *out = made;
+        *out = handle;
     return status;
 }
 
@@ -166,8 +163,7 @@ static void drop(weir_device *device, weir_device__resource kind, uintptr_t hand
     cuda_device *d = cuda_of(device);
     bool is_pushed;
     (void)size;
-    if (enter(d, &is_pushed, NULL) != WEIR_OK)
-        is_pushed = false; /* tried all the same: a driver that is gone has taken all with it */
+    (void)enter(d, &is_pushed, NULL); /* tried all the same: a driver that is gone has taken all with it */
     drop_inside(d, kind, handle);
     (void)leave(d, is_pushed, WEIR_OK, NULL);
 }
@@ -253,10 +249,9 @@ static weir_status reserve_range(void *context, size_t size, void **out, weir_er
     uintptr_t range = 0;
     bool is_pushed;
     WEIR__TRY(enter(d, &is_pushed, error));
-    weir_status status = CALL(d, error, MemAddressReserve, (&range, size, 0, 0, 0));
-    bool is_reserved = status == WEIR_OK;
-    status = leave(d, is_pushed, status, error);
-    if (is_reserved && status != WEIR_OK)
+    weir_status reserved = CALL(d, error, MemAddressReserve, (&range, size, 0, 0, 0));
+    weir_status status = leave(d, is_pushed, reserved, error);
+    if (reserved != status)
         (void)d->api.MemAddressFree(range, size);
     *out = (void *)range;
     return status;
@@ -265,8 +260,7 @@ static weir_status reserve_range(void *context, size_t size, void **out, weir_er
 static void unreserve_range(void *context, void *range, size_t size) {
     cuda_device *d = device_of(context);
     bool is_pushed;
-    if (enter(d, &is_pushed, NULL) != WEIR_OK)
-        is_pushed = false;
+    (void)enter(d, &is_pushed, NULL);
     (void)d->api.MemAddressFree((uintptr_t)range, size);
     (void)leave(d, is_pushed, WEIR_OK, NULL);
 }
@@ -274,8 +268,7 @@ static void unreserve_range(void *context, void *range, size_t size) {
 static void drop_pages(void *context, uint64_t handle) {
     cuda_device *d = device_of(context);
     bool is_pushed;
-    if (enter(d, &is_pushed, NULL) != WEIR_OK)
-        is_pushed = false;
+    (void)enter(d, &is_pushed, NULL);
     (void)d->api.MemRelease(handle);
     (void)leave(d, is_pushed, WEIR_OK, NULL);
 }
@@ -296,10 +289,9 @@ static weir_status map_pages(void *context, void *at, size_t size, uint64_t hand
     cuda_device *d = device_of(context);
     bool is_pushed;
     WEIR__TRY(enter(d, &is_pushed, error));
-    weir_status status = map_inside(d, (uintptr_t)at, size, handle, offset, error);
-    bool is_mapped = status == WEIR_OK;
-    status = leave(d, is_pushed, status, error);
-    if (is_mapped && status != WEIR_OK)
+    weir_status mapped = map_inside(d, (uintptr_t)at, size, handle, offset, error);
+    weir_status status = leave(d, is_pushed, mapped, error);
+    if (mapped != status)
         (void)d->api.MemUnmap((uintptr_t)at, size);
     return status;
 }
@@ -308,8 +300,7 @@ static weir_status map_pages(void *context, void *at, size_t size, uint64_t hand
 static weir_status unmap_pages(void *context, void *at, size_t size, weir_error *error) {
     cuda_device *d = device_of(context);
     bool is_pushed;
-    if (enter(d, &is_pushed, NULL) != WEIR_OK)
-        is_pushed = false;
+    (void)enter(d, &is_pushed, NULL);
     weir_status status = CALL(d, error, MemUnmap, ((uintptr_t)at, size));
     (void)leave(d, is_pushed, WEIR_OK, NULL);
     return status;
@@ -340,12 +331,11 @@ static weir_status back_range(void *context, void *at, size_t size, weir_error *
     uint64_t handle = 0;
     bool is_pushed;
     WEIR__TRY(enter(d, &is_pushed, error));
-    weir_status status = create_inside(d, (uintptr_t)at, size, &handle, error);
-    bool is_backed = status == WEIR_OK;
-    if (is_backed)
+    weir_status backed = create_inside(d, (uintptr_t)at, size, &handle, error);
+    if (backed == WEIR_OK)
         (void)d->api.MemRelease(handle);
-    status = leave(d, is_pushed, status, error);
-    if (is_backed && status != WEIR_OK)
+    weir_status status = leave(d, is_pushed, backed, error);
+    if (backed != status)
         (void)d->api.MemUnmap((uintptr_t)at, size);
     return status;
 }
@@ -364,10 +354,9 @@ static weir_status make_pages(void *context, size_t size, uint64_t *handle, weir
     cuda_device *d = device_of(context);
     bool is_pushed;
     WEIR__TRY(enter(d, &is_pushed, error));
-    weir_status status = make_inside_range(d, size, handle, error);
-    bool is_made = status == WEIR_OK;
-    status = leave(d, is_pushed, status, error);
-    if (is_made && status != WEIR_OK)
+    weir_status made = make_inside_range(d, size, handle, error);
+    weir_status status = leave(d, is_pushed, made, error);
+    if (made != status)
         (void)d->api.MemRelease(*handle);
     return status;
 }
@@ -401,10 +390,9 @@ static weir_status take_from_pool(weir_device *device, size_t size, weir_stream 
     cuda_device *d = cuda_of(device);
     bool is_pushed;
     WEIR__TRY(enter(d, &is_pushed, error));
-    weir_status status = CALL(d, error, MemAllocAsync, (out, size ? size : 1, stream));
-    bool is_taken = status == WEIR_OK;
-    status = leave(d, is_pushed, status, error);
-    if (is_taken && status != WEIR_OK)
+    weir_status taken = CALL(d, error, MemAllocAsync, (out, size ? size : 1, stream));
+    weir_status status = leave(d, is_pushed, taken, error);
+    if (taken != status)
         (void)d->api.MemFreeAsync(*out, stream);
     return status;
 }
@@ -413,8 +401,7 @@ static void give_to_pool(weir_device *device, uintptr_t data, size_t size, weir_
     cuda_device *d = cuda_of(device);
     bool is_pushed;
     (void)size;
-    if (enter(d, &is_pushed, NULL) != WEIR_OK)
-        is_pushed = false;
+    (void)enter(d, &is_pushed, NULL);
     (void)d->api.MemFreeAsync(data, stream);
     (void)leave(d, is_pushed, WEIR_OK, NULL);
 }
@@ -451,10 +438,9 @@ static weir_status load_kernel(cuda_device *d, weir_device__kernel *kernel, cons
                                weir_error *error) {
     bool is_pushed;
     WEIR__TRY(enter(d, &is_pushed, error));
-    weir_status status = load_inside(d, kernel, image, error);
-    bool is_loaded = status == WEIR_OK;
-    status = leave(d, is_pushed, status, error);
-    if (is_loaded && status != WEIR_OK)
+    weir_status loaded = load_inside(d, kernel, image, error);
+    weir_status status = leave(d, is_pushed, loaded, error);
+    if (loaded != status)
         (void)d->api.ModuleUnload(kernel->module);
     if (status != WEIR_OK)
         kernel->module = kernel->function = 0;
@@ -475,8 +461,7 @@ static weir_status open_kernel(weir_device *device, weir_device__kernel *kernel,
 static void close_kernel(weir_device *device, weir_device__kernel *kernel) {
     cuda_device *d = cuda_of(device);
     bool is_pushed;
-    if (enter(d, &is_pushed, NULL) != WEIR_OK)
-        is_pushed = false;
+    (void)enter(d, &is_pushed, NULL);
     (void)d->api.ModuleUnload(kernel->module);
     (void)leave(d, is_pushed, WEIR_OK, NULL);
 }

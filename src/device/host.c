@@ -37,31 +37,25 @@ static void drop(weir_device *device, weir_device__resource kind, uintptr_t hand
         host.release(host.context, (void *)handle, size);
 }
 
-static weir_status sync_stream(weir_device *device, weir_stream stream, weir_error *error) {
-    (void)device, (void)stream, (void)error;
+/* Nothing is under way: not on a stream or before an event, between the two, or at all. */
+static weir_status wait_for_one(weir_device *device, uintptr_t handle, weir_error *error) {
+    (void)device, (void)handle, (void)error;
     return WEIR_OK;
 }
 
-static weir_status wait_for_event(weir_device *device, weir_stream stream, weir_event event,
-                                  weir_error *error) {
-    (void)device, (void)stream, (void)event, (void)error;
+static weir_status wait_for_both(weir_device *device, uintptr_t one, uintptr_t other, weir_error *error) {
+    (void)device, (void)one, (void)other, (void)error;
     return WEIR_OK;
 }
 
-static weir_status record_event(weir_device *device, weir_event event, weir_stream stream,
-                                weir_error *error) {
-    (void)device, (void)stream, (void)event, (void)error;
+static weir_status wait_for_all(weir_device *device, weir_error *error) {
+    (void)device, (void)error;
     return WEIR_OK;
 }
 
 static weir_status query_event(weir_device *device, weir_event event, bool *is_done, weir_error *error) {
     (void)device, (void)event, (void)error;
     *is_done = true;
-    return WEIR_OK;
-}
-
-static weir_status sync_event(weir_device *device, weir_event event, weir_error *error) {
-    (void)device, (void)event, (void)error;
     return WEIR_OK;
 }
 
@@ -76,16 +70,6 @@ static weir_status clear(weir_device *device, void *memory, size_t size, weir_st
                          weir_error *error) {
     (void)device, (void)stream, (void)error;
     memset(memory, 0, size);
-    return WEIR_OK;
-}
-
-static weir_status settle(weir_device *device, weir_error *error) {
-    (void)device, (void)error;
-    return WEIR_OK;
-}
-
-static weir_status open_pool(weir_device *device, weir_error *error) {
-    (void)device, (void)error;
     return WEIR_OK;
 }
 
@@ -129,20 +113,20 @@ weir_status weir_device__host_device_open(const weir_env *env, weir_device **out
         .let_go = let_go,
         .make = make,
         .drop = drop,
-        .stream_sync = sync_stream,
-        .stream_wait = wait_for_event,
-        .event_record = record_event,
+        .stream_sync = wait_for_one,
+        .stream_wait = wait_for_both,
+        .event_record = wait_for_both,
         .event_query = query_event,
-        .event_sync = sync_event,
+        .event_sync = wait_for_one,
         .copy_in = copy,
         .copy_out = copy,
         .copy_within = copy,
         .clear = clear,
-        .settle = settle,
-        .pool_open = open_pool,
+        .settle = wait_for_all,
+        .pool_open = wait_for_all,
         .pool_allocate = take_from_pool,
         .pool_free = give_to_pool,
-        .pool_trim = open_pool, /* there is nothing to give back */
+        .pool_trim = wait_for_all, /* there is nothing to give back */
         .pool_reserved = reserved_by_pool,
         .kernel_open = open_kernel,
         .kernel_close = close_kernel,

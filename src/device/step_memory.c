@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/options.h"
 #include "base/sort.h"
 #include "device/device.h"
@@ -163,11 +164,18 @@ static uint64_t find_cut(const weir_step_memory *m, uint64_t *load, uint64_t per
     return least;
 }
 
-/* The buffers to pack, with the request of each; returns how many. */
-static size_t list_buffers(const weir_step_memory *m, uint64_t cut, weir_buffer *buffers, uint32_t *of) {
+/* Gives what can have a place one in the block. */
+static weir_status pack_requests(weir_step_memory *m, weir__arena *scratch, weir_error *error) {
     uint64_t period = m->request_count;
     size_t count = 0;
-    for (size_t i = 0; i < m->request_count; i++) {
+    uint64_t *load = weir__arena_take_zero(scratch, period + 1, sizeof *load);
+    weir_buffer *buffers = weir__arena_take(scratch, period * sizeof *buffers);
+    uint32_t *of = weir__arena_take(scratch, period * sizeof *of); /* the request of each buffer */
+    uint64_t *offsets = weir__arena_take(scratch, period * sizeof *offsets);
+    if (scratch->is_short)
+        return weir__out_of_memory(error, operator_name, period * sizeof *buffers);
+    uint64_t cut = find_cut(m, load, period);
+    for (size_t i = 0; i < period; i++) {
         const request *r = &m->requests[i];
         if (!is_plannable(r, i, period))
             continue;
@@ -176,12 +184,6 @@ static size_t list_buffers(const weir_step_memory *m, uint64_t cut, weir_buffer 
         buffers[count] = (weir_buffer){crosses ? 0 : birth, crosses ? period : death, r->size};
         of[count++] = WEIR__NARROW(uint32_t, i);
     }
-    return count;
-}
-
-static weir_status pack_requests(weir_step_memory *m, uint64_t *load, weir_buffer *buffers, uint32_t *of,
-                                 uint64_t *offsets, weir_error *error) {
-    size_t count = list_buffers(m, find_cut(m, load, m->request_count), buffers, of);
     weir_packing_options options = {
         .size = sizeof options, .alignment = ALIGNMENT, .effort_plus_one = m->effort_plus_one};
     weir_packing_result result;
@@ -197,16 +199,14 @@ static weir_status pack_requests(weir_step_memory *m, uint64_t *load, weir_buffe
 }
 
 /* Requests by size: places has those of one size together, in their order. */
-static weir_status make_classes(weir_step_memory *m, weir_error *error) {
+static weir_status make_classes(weir_step_memory *m, weir__arena *scratch, weir_error *error) {
     size_t count = m->request_count;
-    weir__record *records = weir__allocate(m->env, count, 2 * sizeof *records);
+    weir__record *records = weir__arena_take(scratch, 2 * count * sizeof *records);
     m->places = weir__allocate(m->env, count, sizeof *m->places);
     m->classes = weir__allocate(m->env, count, sizeof *m->classes);
     m->occupied = weir__allocate(m->env, count, sizeof *m->occupied);
-    if (!records || !m->places || !m->classes || !m->occupied) {
-        weir__release(m->env, records);
+    if (!records || !m->places || !m->classes || !m->occupied)
         return weir__out_of_memory(error, operator_name, count * sizeof *records);
-    }
     for (size_t i = 0; i < count; i++)
         records[i] = (weir__record){m->requests[i].size, WEIR__NARROW(uint32_t, i)};
     weir__sort_records(records, records + count, count, NULL, NULL);
@@ -216,7 +216,6 @@ static weir_status make_classes(weir_step_memory *m, weir_error *error) {
             m->classes[m->class_count++] = (size_class){.size = records[i].key, .first = i};
         m->classes[m->class_count - 1].end = i + 1;
     }
-    weir__release(m->env, records);
     return WEIR_OK;
 }
 
@@ -235,25 +234,17 @@ static weir_status take_block(weir_step_memory *m, weir_error *error) {
 }
 
 static weir_status make_plan(weir_step_memory *m, weir_error *error) {
-    size_t count = m->request_count;
-    uint64_t *load = weir__allocate_zero(m->env, count + 1, sizeof *load);
-    weir_buffer *buffers = weir__allocate(m->env, count, sizeof *buffers);
-    uint32_t *of = weir__allocate(m->env, count, sizeof *of);
-    uint64_t *offsets = weir__allocate(m->env, count, sizeof *offsets);
-    weir_status status = load && buffers && of && offsets
-                             ? WEIR_OK
-                             : weir__out_of_memory(error, operator_name, count * sizeof *buffers);
-    m->info.requests = count;
-    if (status == WEIR_OK && count > 0)
-        status = pack_requests(m, load, buffers, of, offsets, error);
+    weir__arena scratch;
+    weir_status status = WEIR_OK;
+    weir__arena_init(&scratch, m->env);
+    m->info.requests = m->request_count;
+    if (m->request_count > 0)
+        status = pack_requests(m, &scratch, error);
     if (status == WEIR_OK)
-        status = make_classes(m, error);
+        status = make_classes(m, &scratch, error);
     if (status == WEIR_OK)
         status = take_block(m, error);
-    weir__release(m->env, load);
-    weir__release(m->env, buffers);
-    weir__release(m->env, of);
-    weir__release(m->env, offsets);
+    weir__arena_release(&scratch);
     m->info.is_planned = status == WEIR_OK;
     m->phase = status == WEIR_OK ? SERVING : NOT_PLANNED;
     return status;
@@ -263,35 +254,15 @@ static weir_status make_plan(weir_step_memory *m, weir_error *error) {
 
 /* Where a span would stand among the occupied ones; false if it overlaps one. */
 static bool find_gap(const weir_step_memory *m, uint64_t offset, uint64_t end, size_t *at) {
-    size_t low = 0, high = m->occupied_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (m->occupied[middle].offset < offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *at = low;
-    return (low == 0 || m->occupied[low - 1].end <= offset) &&
-           (low == m->occupied_count || m->occupied[low].offset >= end);
-}
-
-static size_class *class_of(const weir_step_memory *m, uint64_t size) {
-    size_t low = 0, high = m->class_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (m->classes[middle].size < size)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < m->class_count && m->classes[low].size == size ? &m->classes[low] : NULL;
+    *at = weir__count_below(m->occupied, m->occupied_count, sizeof *m->occupied, offset);
+    return (*at == 0 || m->occupied[*at - 1].end <= offset) &&
+           (*at == m->occupied_count || m->occupied[*at].offset >= end);
 }
 
 /* NULL: the request falls through. */
 static void *serve(weir_step_memory *m, uint64_t size, weir_stream stream) {
-    size_class *c = class_of(m, size);
-    if (!c || stream != m->stream)
+    size_class *c = m->classes + weir__count_below(m->classes, m->class_count, sizeof *c, size);
+    if (c == m->classes + m->class_count || c->size != size || stream != m->stream)
         return NULL;
     if (c->step != m->info.steps + 1) {
         c->step = m->info.steps + 1;

@@ -5,17 +5,14 @@
  * that the order of declaration changes nothing. */
 #include <string.h>
 
-#include "base/arena.h"
 #include "plan/pack.h"
 #include "plan/planning.h"
-
-#define LAYOUT_OPERATOR "UML_OS.TMMU.PrepareMemory_v2"
 
 typedef struct layout {
     weir_plan *plan;
     const uint32_t *overwritten;
     bool keeps_places; /* what overwrites has the place of what it overwrites, in any case */
-    const weir_plan__packing_request *request;
+    const weir_plan__limits *limits;
     weir_buffer *buffers;
     uint64_t *offsets;
     uint64_t *slot_offsets; /* the slot layout of the same buffers */
@@ -25,7 +22,7 @@ typedef struct layout {
 
 weir_status weir_plan__report_too_small(weir_text arena, uint64_t required, uint64_t capacity,
                                         uint64_t lower_bound, bool is_proven, weir_error *error) {
-    weir_status status = weir__fail(error, WEIR_ARENA_TOO_SMALL, LAYOUT_OPERATOR,
+    weir_status status = weir__fail(error, WEIR_ARENA_TOO_SMALL, WEIR_PLAN__PREPARE_OPERATOR,
                                     "arena '%.*s' needs %llu bytes and has %llu (lower bound %llu); %s",
                                     WEIR_PLAN__SHOW(arena), (unsigned long long)required,
                                     (unsigned long long)capacity, (unsigned long long)lower_bound,
@@ -66,9 +63,9 @@ static bool collect_buffers(layout *l, const weir_plan__planned_arena *arena) {
 
 static weir_status pack(layout *l, const weir_plan__planned_arena *arena, uint64_t capacity,
                         const uint64_t *initial, weir_pack__result *result, weir_error *error) {
-    weir_pack__options options = {.effort = l->request->effort,
-                                  .threads = l->request->threads,
-                                  .without = l->request->without,
+    weir_pack__options options = {.effort = l->limits->effort,
+                                  .threads = l->limits->threads,
+                                  .without = l->limits->without,
                                   .alignment = arena->alignment,
                                   .capacity = capacity,
                                   .initial = initial};
@@ -131,11 +128,11 @@ static weir_status lay_out_arena(layout *l, weir_plan__planned_arena *arena, wei
 }
 
 weir_status weir_plan__lay_out(weir_plan *plan, const weir_plan__liveness *liveness,
-                               const weir_plan__packing_request *request, weir_error *error) {
+                               const weir_plan__limits *limits, weir_error *error) {
     layout l = {.plan = plan,
                 .overwritten = liveness->overwritten,
                 .keeps_places = liveness->versions,
-                .request = request};
+                .limits = limits};
     weir__arena memory;
     weir_status status = WEIR_OK;
     size_t most = 0;
@@ -147,7 +144,7 @@ weir_status weir_plan__lay_out(weir_plan *plan, const weir_plan__liveness *liven
     l.slot_offsets = weir__arena_take(&memory, most * sizeof *l.slot_offsets);
     l.buffer_of = weir__arena_take(&memory, plan->count * sizeof *l.buffer_of);
     if (memory.is_short)
-        status = weir__out_of_memory(error, LAYOUT_OPERATOR, plan->count * sizeof *l.buffers);
+        status = weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, plan->count * sizeof *l.buffers);
     for (uint32_t a = 0; status == WEIR_OK && a < plan->arena_count; a++)
         status = lay_out_arena(&l, &plan->arenas[a], error);
     for (uint32_t i = 0; i < plan->count; i++)

@@ -16,46 +16,38 @@ enum { FILL_CHUNK = 1 << 14 };
 
 /* ---- Copying the plan -------------------------------------------------------------------------- */
 
-static void *copy_of(const weir_env *env, const void *data, size_t count, size_t size) {
-    void *copy = weir__allocate(env, count, size);
-    if (copy && count > 0)
-        memcpy(copy, data, count * size);
+static void *copy_of(weir__arena *memory, const void *data, size_t size) {
+    void *copy = weir__arena_take(memory, size);
+    if (copy && size > 0)
+        memcpy(copy, data, size);
     return copy;
 }
 
+/* NULL: no memory. */
 static weir_plan *copy_plan(const weir_env *env, const weir_plan *plan) {
     weir_plan *copy = weir__allocate_zero(env, 1, sizeof *copy);
     if (!copy)
         return NULL;
     size_t id_text = plan->count ? (size_t)plan->id_ends[plan->count - 1] : 0;
-    size_t arena_text = 0;
-    for (uint32_t a = 0; a < plan->arena_count; a++) {
-        size_t end = (size_t)(plan->arenas[a].name.data - plan->arena_text) + plan->arenas[a].name.size;
-        arena_text = end > arena_text ? end : arena_text;
-    }
-    copy->env = env;
-    copy->mode = plan->mode;
-    copy->end = plan->end;
-    copy->count = plan->count;
-    copy->arena_count = plan->arena_count;
-    copy->slot_count = plan->slot_count;
-    copy->hashes = plan->hashes;
-    copy->metrics = plan->metrics;
-    copy->id_text = copy_of(env, plan->id_text, id_text, 1);
-    copy->id_ends = copy_of(env, plan->id_ends, plan->count, sizeof *plan->id_ends);
-    copy->sorted = copy_of(env, plan->sorted, plan->count, sizeof *plan->sorted);
-    copy->rows = copy_of(env, plan->rows, plan->count, sizeof *plan->rows);
-    copy->arenas = copy_of(env, plan->arenas, plan->arena_count, sizeof *plan->arenas);
-    copy->arena_text = copy_of(env, plan->arena_text, arena_text, 1);
-    copy->slots = copy_of(env, plan->slots, plan->slot_count, sizeof *plan->slots);
-    if (!copy->id_text || !copy->id_ends || !copy->sorted || !copy->rows || !copy->arenas ||
-        !copy->arena_text || !copy->slots) {
-        weir_plan_close(copy);
-        return NULL;
-    }
-    for (uint32_t a = 0; a < copy->arena_count; a++)
-        copy->arenas[a].name.data = copy->arena_text + (plan->arenas[a].name.data - plan->arena_text);
-    return copy;
+    *copy = (weir_plan){.env = env,
+                        .count = plan->count,
+                        .arena_count = plan->arena_count,
+                        .slot_count = plan->slot_count,
+                        .hashes = plan->hashes};
+    weir__arena *memory = &copy->memory;
+    weir__arena_init(memory, env);
+    copy->id_text = copy_of(memory, plan->id_text, id_text);
+    copy->id_ends = copy_of(memory, plan->id_ends, plan->count * sizeof *plan->id_ends);
+    copy->sorted = copy_of(memory, plan->sorted, plan->count * sizeof *plan->sorted);
+    copy->rows = copy_of(memory, plan->rows, plan->count * sizeof *plan->rows);
+    copy->arenas = copy_of(memory, plan->arenas, plan->arena_count * sizeof *plan->arenas);
+    copy->slots = copy_of(memory, plan->slots, plan->slot_count * sizeof *plan->slots);
+    for (uint32_t a = 0; a < plan->arena_count && copy->arenas; a++)
+        copy->arenas[a].name.data = copy_of(memory, plan->arenas[a].name.data, plan->arenas[a].name.size);
+    if (!memory->is_short)
+        return copy;
+    weir_plan_close(copy);
+    return NULL;
 }
 
 /* ---- Slots and addresses ----------------------------------------------------------------------- */
@@ -264,18 +256,10 @@ weir_status weir_arenas_tensor_at(const weir_arenas *arenas, const char *id, siz
 }
 
 static bool find_slot(const weir_plan__mapped *arena, uint64_t address, uint32_t *slot) {
-    uint32_t low = 0;
-    uint32_t high = arena->slot_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (arena->addresses[middle].key < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == arena->slot_count || arena->addresses[low].key != address)
+    size_t at = weir__count_below(arena->addresses, arena->slot_count, sizeof *arena->addresses, address);
+    if (at == arena->slot_count || arena->addresses[at].key != address)
         return false;
-    *slot = arena->addresses[low].index;
+    *slot = arena->addresses[at].index;
     return true;
 }
 

@@ -1,6 +1,6 @@
 /* The graph in memory: flat arrays of small structs, names as indexes, inputs and outputs of all nodes in
- * one array of tensor indexes. Built by graph_build.c (directly or for graph_read.c), checked by
- * graph_check.c, never changed after weir_graph_finish. */
+ * one array of tensor indexes. Built by graph_build.c (directly or for graph_document.c), never
+ * changed after weir_graph_finish. */
 #ifndef WEIR_PLAN_GRAPH_H
 #define WEIR_PLAN_GRAPH_H
 
@@ -27,6 +27,12 @@ enum {
     WEIR_PLAN__OWN_ARENAS
 };
 enum { WEIR_PLAN__ARENA_NAME_MAX = 64 };
+
+static inline uint32_t weir_plan__arena_of_role(weir_tensor_role role) {
+    if (role == WEIR_ROLE_PARAMETER || role == WEIR_ROLE_STATE)
+        return WEIR_PLAN__ARENA_PARAMETERS;
+    return role == WEIR_ROLE_GRADIENT ? WEIR_PLAN__ARENA_GRADIENTS : WEIR_PLAN__ARENA_ACTIVATIONS;
+}
 
 typedef struct weir_plan__graph_tensor {
     uint64_t bytes;
@@ -110,18 +116,31 @@ static inline const uint32_t *weir_plan__node_outputs(const weir_graph *graph, c
 
 /* ---- Steps that the builder and the reader share, in the order of faults ----------------------- */
 
+/* A document (a graph, an arena configuration, an order): JSON or canonical CBOR, told apart by the first
+ * byte, and read as a view of canonical CBOR in both cases. */
+typedef struct weir_plan__document {
+    weir_cbor_writer converted; /* holds what was JSON */
+    weir_cbor_value root;
+} weir_plan__document;
+
+/* Text that is refused is INVALID_IR with line and column, bytes that are not canonical are CBOR_INVALID.
+ * Release it after success; CBOR bytes are borrowed. */
+WEIR_CHECKED weir_status weir_plan__document_load(const weir_env *env, const void *data, size_t size,
+                                                  const char *name, weir_plan__document *document,
+                                                  weir_error *error);
+void weir_plan__document_release(weir_plan__document *document);
+
+static inline weir_text weir_plan__text_of(const weir_cbor_value *value) {
+    return (weir_text){(const char *)value->data, (size_t)value->number};
+}
+
 /* An empty graph that holds the arenas of the roles. */
 weir_status weir_plan__graph_new(const weir_env *env, const char *source, weir_text name, weir_graph **graph,
                                  weir_error *error);
 
-/* Ids: a new tensor without shape and type yet; a node whose tensors must be there; the outputs. */
+/* The id of a new tensor, without shape and type yet. */
 weir_status weir_plan__graph_declare_tensor(weir_graph *graph, const weir_tensor_info *info,
                                             weir_error *error);
-weir_status weir_plan__graph_declare_node(weir_graph *graph, const weir_node_info *info, weir_error *error);
-weir_status weir_plan__graph_declare_outputs(weir_graph *graph, const weir_text *ids, size_t count,
-                                             weir_error *error);
-weir_status weir_plan__graph_keep_order(weir_graph *graph, const weir_text *ids, size_t count,
-                                        weir_error *error);
 
 /* The original of the tensor declared as number `index`; all tensors are declared. */
 weir_status weir_plan__graph_set_original(weir_graph *graph, uint32_t index, weir_text original,
@@ -139,11 +158,13 @@ weir_status weir_plan__graph_with_optimizer(const weir_env *env, const weir_grap
 weir_status weir_plan__graph_set_shape(weir_graph *graph, uint32_t index, weir_tensor_type type,
                                        const uint64_t *shape, size_t rank, weir_error *error);
 
+/* What was given of a tensor, and of a node but for its inputs and outputs; texts and shape are the graph's.
+ */
+weir_tensor_info weir_plan__graph_tensor_info(const weir_graph *graph, uint32_t index);
+weir_node_info weir_plan__graph_node_info(const weir_graph *graph, uint32_t index);
+
 /* Sizes: the tensor's bytes. ALLOCATION_OVERFLOW. */
 weir_status weir_plan__graph_measure(weir_graph *graph, uint32_t index, weir_error *error);
-
-/* Producers: one at most, none for inputs, parameters and state, one for what is used or an output. */
-weir_status weir_plan__graph_check_producers(weir_graph *graph, weir_error *error);
 
 /* Aliases (graph_aliases.c): owners of all tensors, and whether they can share a place. */
 weir_status weir_plan__graph_check_aliases(weir_graph *graph, weir_error *error);
@@ -179,12 +200,17 @@ bool weir_plan__type_named(weir_text name, weir_tensor_type *type);
 bool weir_plan__role_named(weir_text name, weir_tensor_role *role);
 extern const char *const weir_plan__roles[]; /* NULL ends them */
 extern const char *const weir_plan__saves[]; /* the first, WEIR_SAVES_DEFAULT, is in no document */
-const char *weir_plan__saves_name(bool inputs, bool output);
 bool weir_plan__same_text(weir_text text, const char *other);
 int weir_plan__compare_texts(weir_text a, weir_text b); /* bytewise; not in the order of CBOR keys */
 
 /* The operator table: fills in what the node leaves to it. */
 void weir_plan__apply_operator_table(weir_text op, weir_plan__node *node);
+
+/* TensorProto.DataType in weir's terms; false for strings, complex numbers and what has no size here. */
+bool weir_plan__onnx_type(uint64_t data_type, weir_tensor_type *type);
+
+/* The operator table's name for an operator of ONNX's own domain, or the operator's own name. */
+weir_text weir_plan__onnx_operator(weir_text op_type);
 
 /* What running the node costs (costs.c). */
 uint64_t weir_plan__node_cost(const weir_graph *graph, uint32_t index);

@@ -1,6 +1,7 @@
 /* Building a graph, step by step. Every public call checks all that it is given before it changes anything,
  * so that a refused call leaves the graph as it was. The reader uses the same steps in the order that
- * faults have. */
+ * faults have. At the end comes who makes each tensor: nodes are looked at in the order of their declaration,
+ * so that of several faults the first in the file is reported. */
 #include <string.h>
 
 #include "plan/graph.h"
@@ -75,10 +76,7 @@ void weir_graph_close(weir_graph *graph) {
 
 weir_status weir_plan__graph_declare_tensor(weir_graph *graph, const weir_tensor_info *info,
                                             weir_error *error) {
-    bool stays = info->role == WEIR_ROLE_PARAMETER || info->role == WEIR_ROLE_STATE;
-    uint32_t arena = stays                              ? WEIR_PLAN__ARENA_PARAMETERS
-                     : info->role == WEIR_ROLE_GRADIENT ? WEIR_PLAN__ARENA_GRADIENTS
-                                                        : WEIR_PLAN__ARENA_ACTIVATIONS;
+    uint32_t arena = weir_plan__arena_of_role(info->role);
     uint32_t index;
     if (info->arena.size > 0 && weir__names_add(graph->env, &graph->arenas, info->arena.data,
                                                 info->arena.size, &arena) == WEIR__NAME_NO_MEMORY)
@@ -240,7 +238,18 @@ static weir_status find_tensors(const weir_graph *graph, weir_text node, const c
     return WEIR_OK;
 }
 
-weir_status weir_plan__graph_declare_node(weir_graph *graph, const weir_node_info *info, weir_error *error) {
+weir_status weir_graph_add_node(weir_graph *graph, const weir_node_info *info, weir_error *error) {
+    if (graph->is_finished)
+        return refuse_finished(graph, error);
+    bool is_text = is_valid_text(info->id) && is_valid_text(info->op);
+    if (!is_text || (unsigned)info->inplace > WEIR_CHOICE_TRUE || (unsigned)info->saves > WEIR_SAVES_BOTH)
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                          "%s: node '%.*s' has an id or op that is not UTF-8, or an unknown inplace or saves",
+                          graph->source, WEIR_PLAN__SHOW(info->id));
+    if (info->has_cost && info->cost >= (uint64_t)1 << 56)
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                          "%s: node '%.*s': its cost must be below 2^56", graph->source,
+                          WEIR_PLAN__SHOW(info->id));
     size_t edges = info->input_count + info->output_count;
     uint32_t op;
     uint32_t index;
@@ -280,25 +289,11 @@ weir_status weir_plan__graph_declare_node(weir_graph *graph, const weir_node_inf
     return WEIR_OK;
 }
 
-weir_status weir_graph_add_node(weir_graph *graph, const weir_node_info *info, weir_error *error) {
-    if (graph->is_finished)
-        return refuse_finished(graph, error);
-    bool is_text = is_valid_text(info->id) && is_valid_text(info->op);
-    if (!is_text || (unsigned)info->inplace > WEIR_CHOICE_TRUE || (unsigned)info->saves > WEIR_SAVES_BOTH)
-        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
-                          "%s: node '%.*s' has an id or op that is not UTF-8, or an unknown inplace or saves",
-                          graph->source, WEIR_PLAN__SHOW(info->id));
-    if (info->has_cost && info->cost >= (uint64_t)1 << 56)
-        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
-                          "%s: node '%.*s': its cost must be below 2^56", graph->source,
-                          WEIR_PLAN__SHOW(info->id));
-    return weir_plan__graph_declare_node(graph, info, error);
-}
-
 /* ---- Outputs and order ------------------------------------------------------------------------- */
 
-weir_status weir_plan__graph_declare_outputs(weir_graph *graph, const weir_text *ids, size_t count,
-                                             weir_error *error) {
+weir_status weir_graph_set_outputs(weir_graph *graph, const weir_text *ids, size_t count, weir_error *error) {
+    if (graph->is_finished)
+        return refuse_finished(graph, error);
     uint32_t *outputs = weir__allocate(graph->env, count, sizeof *outputs);
     if (!outputs)
         return no_memory(error, count * sizeof *outputs);
@@ -325,14 +320,13 @@ weir_status weir_plan__graph_declare_outputs(weir_graph *graph, const weir_text 
     return WEIR_OK;
 }
 
-weir_status weir_graph_set_outputs(weir_graph *graph, const weir_text *ids, size_t count, weir_error *error) {
+weir_status weir_graph_set_order(weir_graph *graph, const weir_text *ids, size_t count, weir_error *error) {
     if (graph->is_finished)
         return refuse_finished(graph, error);
-    return weir_plan__graph_declare_outputs(graph, ids, count, error);
-}
-
-weir_status weir_plan__graph_keep_order(weir_graph *graph, const weir_text *ids, size_t count,
-                                        weir_error *error) {
+    for (size_t i = 0; i < count; i++)
+        if (!is_valid_text(ids[i]))
+            return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                              "%s: the order has an id that is not valid UTF-8", graph->source);
     weir__names kept = {0};
     uint32_t *indexes = weir__allocate(graph->env, count, sizeof *indexes);
     bool has_memory = indexes != NULL;
@@ -353,16 +347,6 @@ weir_status weir_plan__graph_keep_order(weir_graph *graph, const weir_text *ids,
     return WEIR_OK;
 }
 
-weir_status weir_graph_set_order(weir_graph *graph, const weir_text *ids, size_t count, weir_error *error) {
-    if (graph->is_finished)
-        return refuse_finished(graph, error);
-    for (size_t i = 0; i < count; i++)
-        if (!is_valid_text(ids[i]))
-            return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
-                              "%s: the order has an id that is not valid UTF-8", graph->source);
-    return weir_plan__graph_keep_order(graph, ids, count, error);
-}
-
 weir_status weir_plan__graph_set_step(weir_graph *graph, weir_text step, weir_error *error) {
     graph->steps_in_backward = weir_plan__same_text(step, "backward");
     if (graph->steps_in_backward || weir_plan__same_text(step, "end"))
@@ -372,10 +356,87 @@ weir_status weir_plan__graph_set_step(weir_graph *graph, weir_text step, weir_er
                       graph->source, WEIR_PLAN__SHOW(step));
 }
 
+/* ---- Checks that need the whole graph ----------------------------------------------------------- */
+
+static const char *what_it_is(const weir_plan__graph_tensor *tensor) {
+    switch (tensor->role) {
+    case WEIR_ROLE_INPUT:
+        return "an input";
+    case WEIR_ROLE_PARAMETER:
+        return "a parameter";
+    case WEIR_ROLE_STATE:
+        return "a state";
+    default:
+        return NULL;
+    }
+}
+
+static weir_status set_producer(weir_graph *graph, uint32_t node, uint32_t index, weir_error *error) {
+    weir_plan__graph_tensor *tensor = &graph->tensors[index];
+    weir_text id = weir__name(&graph->tensor_ids, index);
+    weir_text producer = weir__name(&graph->node_ids, node);
+    const char *kind = what_it_is(tensor);
+    if (kind)
+        return weir__fail(
+            error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+            "%s: node '%.*s' writes '%.*s', which is %s; only activations and gradients are written",
+            graph->source, WEIR_PLAN__SHOW(producer), WEIR_PLAN__SHOW(id), kind);
+    if (tensor->producer != WEIR__NO_NAME) {
+        weir_text first = weir__name(&graph->node_ids, tensor->producer);
+        return weir__fail(
+            error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+            "%s: tensor '%.*s' is written by node '%.*s' and again by '%.*s'; it may have one producer",
+            graph->source, WEIR_PLAN__SHOW(id), WEIR_PLAN__SHOW(first), WEIR_PLAN__SHOW(producer));
+    }
+    tensor->producer = node;
+    return WEIR_OK;
+}
+
+static weir_status check_uses(weir_graph *graph, weir_error *error) {
+    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++) {
+        const weir_plan__node *node = &graph->nodes[i];
+        const uint32_t *inputs = weir_plan__inputs(graph, node);
+        for (uint32_t k = 0; k < node->input_count; k++) {
+            weir_plan__graph_tensor *tensor = &graph->tensors[inputs[k]];
+            if (tensor->producer == WEIR__NO_NAME && !what_it_is(tensor))
+                return weir__fail(
+                    error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                    "%s: node '%.*s' reads '%.*s', which no node writes; give it a producer or the role "
+                    "input",
+                    graph->source, WEIR_PLAN__SHOW(weir__name(&graph->node_ids, i)),
+                    WEIR_PLAN__SHOW(weir__name(&graph->tensor_ids, inputs[k])));
+        }
+    }
+    return WEIR_OK;
+}
+
+/* One producer at most, none for inputs, parameters and state, one for what is used or an output. */
+static weir_status check_producers(weir_graph *graph, weir_error *error) {
+    for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++)
+        graph->tensors[i].producer = WEIR__NO_NAME;
+    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++) {
+        const weir_plan__node *node = &graph->nodes[i];
+        for (uint32_t k = 0; k < node->output_count; k++)
+            WEIR__TRY(set_producer(graph, i, weir_plan__node_outputs(graph, node)[k], error));
+    }
+    WEIR__TRY(check_uses(graph, error));
+    for (size_t i = 0; i < graph->output_count; i++) {
+        const weir_plan__graph_tensor *tensor = &graph->tensors[graph->outputs[i]];
+        /* Models pass inputs, parameters and state on, so these may be outputs as they are. */
+        if (tensor->producer == WEIR__NO_NAME && !what_it_is(tensor))
+            return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                              "%s: no node writes the graph's output '%.*s'; give it a producer, or the role "
+                              "input, parameter or state",
+                              graph->source,
+                              WEIR_PLAN__SHOW(weir__name(&graph->tensor_ids, graph->outputs[i])));
+    }
+    return WEIR_OK;
+}
+
 weir_status weir_graph_finish(weir_graph *graph, weir_error *error) {
     if (graph->is_finished)
         return refuse_finished(graph, error);
-    weir_status status = weir_plan__graph_check_producers(graph, error);
+    weir_status status = check_producers(graph, error);
     if (status == WEIR_OK)
         status = weir_plan__graph_check_aliases(graph, error);
     if (status == WEIR_OK)
@@ -385,6 +446,35 @@ weir_status weir_graph_finish(weir_graph *graph, weir_error *error) {
 }
 
 /* ---- Accessors --------------------------------------------------------------------------------- */
+
+weir_tensor_info weir_plan__graph_tensor_info(const weir_graph *graph, uint32_t index) {
+    const weir_plan__graph_tensor *tensor = &graph->tensors[index];
+    weir_tensor_info info = {.id = weir__name(&graph->tensor_ids, index),
+                             .type = (weir_tensor_type)tensor->type,
+                             .role = (weir_tensor_role)tensor->role,
+                             .saved_for_backward = (weir_choice)tensor->saved_for_backward,
+                             .shape = graph->dimensions + tensor->first_dimension,
+                             .rank = tensor->rank,
+                             .is_alias = tensor->alias_of != WEIR__NO_NAME,
+                             .alias_offset = tensor->alias_offset};
+    if (tensor->has_arena)
+        info.arena = weir__name(&graph->arenas, tensor->arena);
+    if (info.is_alias)
+        info.alias_of = weir__name(&graph->tensor_ids, tensor->alias_of);
+    return info;
+}
+
+weir_node_info weir_plan__graph_node_info(const weir_graph *graph, uint32_t index) {
+    const weir_plan__node *node = &graph->nodes[index];
+    return (weir_node_info){.id = weir__name(&graph->node_ids, index),
+                            .op = weir__name(&graph->ops, node->op),
+                            .input_count = node->input_count,
+                            .output_count = node->output_count,
+                            .inplace = (weir_choice)node->given_inplace,
+                            .saves = (weir_saves)node->given_saves,
+                            .has_cost = node->has_cost,
+                            .cost = node->cost};
+}
 
 weir_text weir_graph_name(const weir_graph *graph) {
     return graph->name;

@@ -291,49 +291,37 @@ static weir_status add_gradients(const weir_graph *graph, weir_plan *plan, const
 static bool open_liveness(const weir_env *env, const weir_graph *graph, weir_plan__graph_mode mode,
                           weir_plan__liveness *l) {
     uint32_t tensors = weir_plan__graph_tensor_count(graph);
-    bool has_step = graph->steps_in_backward && mode == WEIR_PLAN__BACKWARD;
-    l->last_use = weir__allocate_zero(env, tensors, sizeof *l->last_use);
-    l->first_saver = weir__allocate_zero(env, tensors, sizeof *l->first_saver);
-    l->marks = weir__allocate_zero(env, tensors, 1);
-    l->first_use = has_step ? weir__allocate_zero(env, tensors, sizeof *l->first_use) : NULL;
-    bool has_memory = l->last_use && l->first_saver && l->marks && (!has_step || l->first_use);
-    if (mode == WEIR_PLAN__INFERENCE) {
-        l->place_last = weir__allocate_zero(env, tensors, sizeof *l->place_last);
-        has_memory &= l->place_last != NULL;
-    }
-    if (mode == WEIR_PLAN__INFERENCE || l->versions) {
-        l->overwritten = weir__allocate(env, tensors, sizeof *l->overwritten);
-        has_memory &= l->overwritten != NULL;
-    }
+    weir__arena *memory = &l->memory;
+    weir__arena_init(memory, env);
+    l->last_use = weir__arena_take_zero(memory, tensors, sizeof *l->last_use);
+    l->first_saver = weir__arena_take_zero(memory, tensors, sizeof *l->first_saver);
+    l->marks = weir__arena_take_zero(memory, tensors, 1);
+    if (graph->steps_in_backward && mode == WEIR_PLAN__BACKWARD)
+        l->first_use = weir__arena_take_zero(memory, tensors, sizeof *l->first_use);
+    if (mode == WEIR_PLAN__INFERENCE)
+        l->place_last = weir__arena_take_zero(memory, tensors, sizeof *l->place_last);
+    if (mode == WEIR_PLAN__INFERENCE || l->versions)
+        l->overwritten = weir__arena_take(memory, tensors * sizeof *l->overwritten);
     for (uint32_t i = 0; l->overwritten && i < tensors; i++)
         l->overwritten[i] = l->versions ? l->versions->before[i] : WEIR__NO_NAME;
-    return has_memory;
-}
-
-void weir_plan__liveness_release(const weir_env *env, weir_plan__liveness *l) {
-    weir__release(env, l->last_use);
-    weir__release(env, l->first_use);
-    weir__release(env, l->first_saver);
-    weir__release(env, l->overwritten);
-    weir__release(env, l->place_last);
-    weir__release(env, l->marks);
+    return !memory->is_short;
 }
 
 /* Room for all tensors and gradients, with the graph's ids and dimensions copied. */
 static bool open_tensors(const weir_graph *graph, weir_plan *plan, uint32_t gradients, size_t id_bytes) {
-    const weir_env *env = plan->env;
+    weir__arena *memory = &plan->memory;
     uint32_t tensors = weir_plan__graph_tensor_count(graph);
     size_t text = tensors ? (size_t)graph->tensor_ids.ends[tensors - 1] : 0;
     size_t total = (size_t)tensors + gradients;
     if (total >= WEIR__NO_NAME)
         return false;
     plan->count = (uint32_t)total;
-    plan->id_text = weir__allocate(env, text + id_bytes, 1);
-    plan->id_ends = weir__allocate(env, total, sizeof *plan->id_ends);
-    plan->rows = weir__allocate(env, total, sizeof *plan->rows);
-    plan->looks = weir__allocate(env, total, sizeof *plan->looks);
-    plan->dimensions = weir__allocate(env, graph->dimension_count, sizeof *plan->dimensions);
-    if (!plan->id_text || !plan->id_ends || !plan->rows || !plan->looks || !plan->dimensions)
+    plan->id_text = weir__arena_take(memory, text + id_bytes);
+    plan->id_ends = weir__arena_take(memory, total * sizeof *plan->id_ends);
+    plan->rows = weir__arena_take(memory, total * sizeof *plan->rows);
+    plan->looks = weir__arena_take(memory, total * sizeof *plan->looks);
+    plan->dimensions = weir__arena_take(memory, graph->dimension_count * sizeof *plan->dimensions);
+    if (memory->is_short)
         return false;
     if (tensors > 0) {
         memcpy(plan->id_text, graph->tensor_ids.text, text);

@@ -1,4 +1,5 @@
-/* The closed tables of weir-graph/1: dtypes, roles, `saves`, and what each operator does to its operands. */
+/* The closed tables of weir-graph/1: dtypes, roles, `saves`, what each operator does to its operands, and
+ * what ONNX calls them. */
 #include <string.h>
 
 #include "plan/graph.h"
@@ -69,10 +70,6 @@ bool weir_plan__role_named(weir_text name, weir_tensor_role *role) {
 
 const char *const weir_plan__saves[] = {"", "none", "inputs", "output", "both", NULL};
 
-const char *weir_plan__saves_name(bool inputs, bool output) {
-    return weir_plan__saves[WEIR_SAVES_NONE + (inputs ? 1 : 0) + (output ? 2 : 0)];
-}
-
 /* ---- The operator table ------------------------------------------------------------------------ */
 
 typedef struct operator_row {
@@ -123,4 +120,79 @@ void weir_plan__apply_operator_table(weir_text op, weir_plan__node *node) {
         node->given_inplace == WEIR_CHOICE_DEFAULT ? row->inplace : node->given_inplace == WEIR_CHOICE_TRUE;
     node->saves_inputs = saves == WEIR_SAVES_INPUTS || saves == WEIR_SAVES_BOTH;
     node->saves_output = saves == WEIR_SAVES_OUTPUT || saves == WEIR_SAVES_BOTH;
+}
+
+/* ---- ONNX's names ------------------------------------------------------------------------------ */
+
+bool weir_plan__onnx_type(uint64_t data_type, weir_tensor_type *type) {
+    static const struct {
+        uint8_t onnx;
+        uint8_t weir;
+    } onnx_types[] = {
+        {1, WEIR_TENSOR_F32},     {2, WEIR_TENSOR_U8},      {3, WEIR_TENSOR_I8},
+        {4, WEIR_TENSOR_U16},     {5, WEIR_TENSOR_I16},     {6, WEIR_TENSOR_I32},
+        {7, WEIR_TENSOR_I64},     {9, WEIR_TENSOR_BOOL},    {10, WEIR_TENSOR_F16},
+        {11, WEIR_TENSOR_F64},    {12, WEIR_TENSOR_U32},    {13, WEIR_TENSOR_U64},
+        {16, WEIR_TENSOR_BF16},   {17, WEIR_TENSOR_F8E4M3}, {18, WEIR_TENSOR_F8E4M3},
+        {19, WEIR_TENSOR_F8E5M2}, {20, WEIR_TENSOR_F8E5M2}, {21, WEIR_TENSOR_U4},
+        {22, WEIR_TENSOR_I4},
+    };
+    for (size_t i = 0; i < sizeof onnx_types / sizeof onnx_types[0]; i++)
+        if (onnx_types[i].onnx == data_type) {
+            *type = (weir_tensor_type)onnx_types[i].weir;
+            return true;
+        }
+    return false;
+}
+
+/* An operator is mapped only where what it must keep for the backward pass, and whether it may overwrite its
+ * input, are those of the table's row; every other one keeps its name and is then unknown to the table, which
+ * is the cautious choice. */
+weir_text weir_plan__onnx_operator(weir_text op_type) {
+    static const struct {
+        const char *onnx;
+        const char *weir;
+    } names[] = {
+        {"Add", "add"},
+        {"Attention", "attention"},
+        {"BatchNormalization", "layernorm"},
+        {"Cast", "cast"},
+        {"Concat", "concat"},
+        {"Conv", "conv"},
+        {"ConvTranspose", "conv"},
+        {"Div", "div"},
+        {"Einsum", "matmul"},
+        {"Exp", "exp"},
+        {"Flatten", "reshape"},
+        {"Gather", "embedding"},
+        {"Gelu", "gelu"},
+        {"Gemm", "matmul"},
+        {"GroupNormalization", "layernorm"},
+        {"Identity", "reshape"},
+        {"InstanceNormalization", "layernorm"},
+        {"LayerNormalization", "layernorm"},
+        {"LogSoftmax", "softmax"},
+        {"MatMul", "matmul"},
+        {"Mul", "mul"},
+        {"Neg", "neg"},
+        {"RMSNormalization", "rmsnorm"},
+        {"Relu", "relu"},
+        {"Reshape", "reshape"},
+        {"Sigmoid", "sigmoid"},
+        {"Slice", "slice"},
+        {"Softmax", "softmax"},
+        {"SoftmaxCrossEntropyLoss", "cross_entropy"},
+        {"Split", "slice"},
+        {"Sqrt", "sqrt"},
+        {"Squeeze", "reshape"},
+        {"Sub", "sub"},
+        {"Swish", "silu"},
+        {"Tanh", "tanh"},
+        {"Transpose", "transpose"},
+        {"Unsqueeze", "reshape"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (weir_plan__same_text(op_type, names[i].onnx))
+            return (weir_text){names[i].weir, strlen(names[i].weir)};
+    return op_type;
 }

@@ -56,30 +56,18 @@ static weir_status read_optimizer(const char *given, const optimizer **found, we
 
 /* ---- Copying a graph ---------------------------------------------------------------------------- */
 
-static weir_tensor_info tensor_info(const weir_graph *graph, uint32_t index) {
-    const weir_plan__graph_tensor *tensor = &graph->tensors[index];
-    weir_tensor_info info = {.id = weir__name(&graph->tensor_ids, index),
-                             .type = (weir_tensor_type)tensor->type,
-                             .role = (weir_tensor_role)tensor->role,
-                             .saved_for_backward = (weir_choice)tensor->saved_for_backward,
-                             .shape = graph->dimensions + tensor->first_dimension,
-                             .rank = tensor->rank};
-    if (tensor->has_arena)
-        info.arena = weir__name(&graph->arenas, tensor->arena);
-    return info;
-}
-
 /* Tensors keep their numbers. An original may come after its alias, so that aliases are told later. */
 static weir_status copy_tensors(const adding *a, weir_error *error) {
     for (uint32_t i = 0; i < weir_plan__graph_tensor_count(a->from); i++) {
-        weir_tensor_info info = tensor_info(a->from, i);
+        weir_tensor_info info = weir_plan__graph_tensor_info(a->from, i);
+        info.is_alias = false;
+        info.alias_offset = 0;
         WEIR__TRY(weir_graph_add_tensor(a->to, &info, error));
     }
     for (uint32_t i = 0; i < weir_plan__graph_tensor_count(a->from); i++) {
-        const weir_plan__graph_tensor *tensor = &a->from->tensors[i];
-        if (tensor->alias_of != WEIR__NO_NAME)
-            WEIR__TRY(weir_plan__graph_set_original(
-                a->to, i, weir__name(&a->from->tensor_ids, tensor->alias_of), tensor->alias_offset, error));
+        weir_tensor_info info = weir_plan__graph_tensor_info(a->from, i);
+        if (info.is_alias)
+            WEIR__TRY(weir_plan__graph_set_original(a->to, i, info.alias_of, info.alias_offset, error));
     }
     return WEIR_OK;
 }
@@ -95,16 +83,9 @@ static weir_status copy_nodes(const adding *a, weir_error *error) {
         weir_text *outputs = a->texts + node->input_count;
         name_all(&a->from->tensor_ids, weir_plan__inputs(a->from, node), node->input_count, a->texts);
         name_all(&a->from->tensor_ids, weir_plan__node_outputs(a->from, node), node->output_count, outputs);
-        weir_node_info info = {.id = weir__name(&a->from->node_ids, i),
-                               .op = weir__name(&a->from->ops, node->op),
-                               .inputs = a->texts,
-                               .input_count = node->input_count,
-                               .outputs = outputs,
-                               .output_count = node->output_count,
-                               .inplace = (weir_choice)node->given_inplace,
-                               .saves = (weir_saves)node->given_saves,
-                               .has_cost = node->has_cost,
-                               .cost = node->cost};
+        weir_node_info info = weir_plan__graph_node_info(a->from, i);
+        info.inputs = a->texts;
+        info.outputs = outputs;
         WEIR__TRY(weir_graph_add_node(a->to, &info, error));
     }
     name_all(&a->from->tensor_ids, a->from->outputs, a->from->output_count, a->texts);
@@ -119,7 +100,7 @@ static weir_status copy_nodes(const adding *a, weir_error *error) {
 
 static weir_status add_state(const adding *a, uint32_t parameter, const char *suffix, weir_tensor_type type,
                              weir_error *error) {
-    weir_tensor_info info = tensor_info(a->from, parameter);
+    weir_tensor_info info = weir_plan__graph_tensor_info(a->from, parameter);
     size_t size = strlen(suffix);
     memcpy(a->id, info.id.data, info.id.size);
     memcpy(a->id + info.id.size, suffix, size);

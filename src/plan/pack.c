@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/pack_batch.h"
-#include "plan/pack_fuse.h"
-#include "plan/pack_windows.h"
+#include "plan/pack_internal.h"
 
 typedef struct part_record {
     uint32_t row_from, row_to;
@@ -46,23 +44,20 @@ struct packing {
     bool has_layout;             /* of all parts */
 
     const part_record *searched; /* the part that `search` is over; NULL: none */
-    weir_pack__part part;
-    uint64_t *part_offsets;
     weir_pack__part_search search;
 
-    weir_pack__windows windows;
-    unsigned cores;            /* tried so far */
-    weir_pack__corner *corner; /* of the cores that a strategy tries one after another; NULL between them */
-    uint64_t fit_cost;         /* steps of the last fit in time order */
-    bool has_windows;
-    bool has_sizes; /* first fit of all is done */
+    weir_pack__windows *windows; /* NULL: not opened */
+    unsigned cores;              /* tried so far */
+    weir_pack__corner *corner;   /* of the cores that a strategy tries one after another; NULL between them */
+    uint64_t fit_cost;           /* steps of the last fit in time order */
+    bool has_sizes;              /* first fit of all is done */
 
-    weir_pack__fusion fusion;
-    bool has_fusion;
-    packing *fused; /* the problem over fused rows; NULL if fusion does not make it smaller */
-    bool is_fused;  /* this is one: it is not fused again */
-    bool is_large;  /* it, or what it was fused from, has many rows */
-    bool is_better; /* the last strategy got further, although its layout may not be the best yet */
+    weir_pack__fusion *fusion;
+    bool has_fusion; /* it was tried */
+    packing *fused;  /* the problem over fused rows; NULL if fusion does not make it smaller */
+    bool is_fused;   /* this is one: it is not fused again */
+    bool is_large;   /* it, or what it was fused from, has many rows */
+    bool is_better;  /* the last strategy got further, although its layout may not be the best yet */
 };
 
 /* Steps that a level may take from the start: a constant and a number for each buffer. About 3 ns each. */
@@ -236,66 +231,49 @@ static weir_status vary_cores(packing *p, uint64_t limit, weir_error *error) {
 }
 
 static weir_status open_windows(packing *p, weir_error *error) {
-    if (p->has_windows)
-        return WEIR_OK;
-    weir_status status = weir_pack__windows_open(p->env, &p->sweep, &p->windows, error);
-    p->has_windows = !status;
-    return status;
+    if (!p->windows)
+        p->windows = weir_pack__windows_open(p->env, &p->sweep);
+    return p->windows ? WEIR_OK
+                      : weir__out_of_memory(error, WEIR_PACK__OPERATOR, p->sweep.count * sizeof *p->offsets);
 }
 
 /* First fit of all, largest first. */
 static weir_status fit_sizes(packing *p, uint64_t limit, weir_error *error) {
-    weir_status status = p->has_sizes ? WEIR_OK : open_windows(p, error);
-    if (status || p->has_sizes || p->steps + p->windows.fit.cost > limit)
-        return status;
-    p->has_sizes = true;
-    weir_pack__windows_fit(&p->windows, p->trial, &p->steps);
-    keep_better_parts(p);
+    if (p->has_sizes)
+        return WEIR_OK;
+    WEIR__TRY(open_windows(p, error));
+    p->has_sizes = weir_pack__windows_fit(p->windows, limit, p->trial, &p->steps);
+    if (p->has_sizes)
+        keep_better_parts(p);
     return WEIR_OK;
 }
 
 /* ---- Strategies: searches ---------------------------------------------------------------------- */
 
 static weir_status search_windows(packing *p, uint64_t limit, weir_error *error) {
-    weir_status status = open_windows(p, error);
-    if (status)
-        return status;
+    WEIR__TRY(open_windows(p, error));
     const part_record *highest = highest_part(p);
     uint64_t floor = highest->proven > p->target ? highest->proven : p->target;
     uint64_t peak = highest->peak;
     memcpy(p->trial, p->offsets, p->sweep.count * sizeof *p->trial);
-    weir_pack__windows_run(&p->windows, floor, limit, p->trial, &peak, &p->steps);
+    weir_pack__windows_run(p->windows, floor, limit, p->trial, &peak, &p->steps);
     keep_better_parts(p);
     return WEIR_OK;
-}
-
-static void close_search(packing *p) {
-    weir_pack__search_close(&p->search);
-    weir_pack__part_close(&p->part);
-    weir__release(p->env, p->part_offsets);
-    p->part_offsets = NULL;
-    p->searched = NULL;
 }
 
 /* Opens the search over a part. It is kept until another part is the highest. */
 static weir_status open_search(packing *p, const part_record *record, weir_error *error) {
     if (p->searched == record)
         return WEIR_OK;
-    close_search(p);
-    WEIR__TRY(weir_pack__part_open(p->env, &p->sweep.rows[record->row_from],
-                                   record->row_to - record->row_from, &p->part, error));
-    p->part_offsets = weir__allocate(p->env, p->part.count, sizeof *p->part_offsets);
-    if (!p->part_offsets)
-        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, p->part.count * sizeof *p->part_offsets);
-    if (!p->part.oversized)
-        p->steps += p->part.members_at[p->part.section_count];
-    p->search = (weir_pack__part_search){.env = p->env,
-                                         .part = &p->part,
-                                         .offsets = p->part_offsets,
-                                         .proven = p->part.lower_bound,
-                                         .target = p->target,
-                                         .threads = p->options->threads,
-                                         .is_of_large = p->is_large};
+    weir_pack__search_close(&p->search);
+    p->searched = NULL;
+    WEIR__TRY(weir_pack__search_open(p->env, &p->sweep.rows[record->row_from],
+                                     record->row_to - record->row_from, p->options->threads, &p->search,
+                                     error));
+    p->search.target = p->target;
+    p->search.is_of_large = p->is_large;
+    if (!p->search.part.oversized)
+        p->steps += p->search.part.members_at[p->search.part.section_count];
     p->searched = record;
     return WEIR_OK;
 }
@@ -307,7 +285,7 @@ static weir_status search_corners(packing *p, uint64_t limit, weir_error *error)
         part_record *record = highest_part(p);
         p->steps += p->part_count;
         status = open_search(p, record, error);
-        if (status || p->part.oversized)
+        if (status || p->search.part.oversized)
             return status;
         p->search.peak = record->peak;
         p->search.steps = p->steps;
@@ -317,7 +295,8 @@ static weir_status search_corners(packing *p, uint64_t limit, weir_error *error)
         better = p->search.peak < record->peak;
         if (better) {
             record->peak = p->search.peak;
-            memcpy(p->offsets + record->row_from, p->part_offsets, p->part.count * sizeof *p->offsets);
+            memcpy(p->offsets + record->row_from, p->search.offsets,
+                   p->search.part.count * sizeof *p->offsets);
         }
     }
     return status;
@@ -331,14 +310,15 @@ static weir_status advance(packing *p, uint32_t level, uint64_t limit, weir_erro
 
 /* Fuses all rows. There is no fused problem afterwards if that leaves more than seven eighths of them. */
 static weir_status open_fusion(packing *p, weir_error *error) {
-    weir_status status = weir_pack__fuse(p->env, &p->sweep, &p->fusion, error);
-    if (status)
-        return status;
+    uint32_t count = 0;
+    weir_status status = WEIR_OK;
+    p->fusion = weir_pack__fuse(p->env, &p->sweep, &count, &p->steps);
+    if (!p->fusion)
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, p->sweep.count * sizeof *p->sweep.rows);
     p->has_fusion = true;
-    p->steps += p->fusion.steps;
-    uint32_t count = p->fusion.live_count;
     if (count >= p->sweep.count - p->sweep.count / 8) {
-        weir_pack__fusion_close(&p->fusion);
+        weir_pack__fusion_close(p->fusion);
+        p->fusion = NULL;
         return WEIR_OK;
     }
     weir_buffer *buffers = weir__allocate(p->env, count, sizeof *buffers);
@@ -349,7 +329,7 @@ static weir_status open_fusion(packing *p, weir_error *error) {
     if (!buffers || !p->fused) {
         status = weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *buffers);
     } else {
-        weir_pack__fusion_buffers(&p->fusion, buffers);
+        weir_pack__fusion_buffers(p->fusion, buffers);
         status = open_packing(p->fused, buffers, count, NULL, error);
         assert((status || p->fused->sweep.lower_bound * p->fused->sweep.unit == p->sweep.lower_bound) &&
                "fusing changes no load");
@@ -377,7 +357,7 @@ static weir_status search_fused(packing *p, uint64_t limit, weir_error *error) {
     p->is_better = highest_part(fused)->peak < before;
     for (uint32_t i = 0; i < fused->sweep.count; i++)
         fused->trial[fused->sweep.rows[i].origin] = fused->offsets[i] * fused->sweep.unit;
-    weir_pack__fusion_expand(&p->fusion, fused->trial, p->trial);
+    weir_pack__fusion_expand(p->fusion, fused->trial, p->trial);
     keep_better_parts(p);
     return WEIR_OK;
 }
@@ -552,9 +532,9 @@ static void close_packing(packing *p) {
     if (p->fused)
         close_packing(p->fused);
     weir__release(p->env, p->fused);
-    weir_pack__fusion_close(&p->fusion);
-    weir_pack__windows_close(&p->windows);
-    close_search(p);
+    weir_pack__fusion_close(p->fusion);
+    weir_pack__windows_close(p->windows);
+    weir_pack__search_close(&p->search);
     weir__release(p->env, p->parts);
     weir__release(p->env, p->offsets);
     weir__release(p->env, p->trial);

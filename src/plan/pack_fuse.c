@@ -13,11 +13,47 @@
  *
  * Partners are found through hash chains by lifetime, by (birth, size) and by (death, size); what is new,
  * or has become the only one of its kind, waits in a queue. Linear in the number of buffers. */
-#include "plan/pack_fuse.h"
-
 #include <string.h>
 
+#include "plan/pack_internal.h"
+
 enum { STEPS_PER_LOOK = 24 };
+
+typedef enum fuse_key {
+    BY_LIFETIME, /* (first, last) */
+    BY_BIRTH,    /* (first, size) */
+    BY_DEATH,    /* (last, size) */
+    FUSE_KEYS
+} fuse_key;
+
+/* A rectangle: a row of the sweep, or two rectangles, stacked or end to end. */
+typedef struct rectangle {
+    uint64_t size;
+    uint64_t offset;
+    uint32_t first, last;
+    uint32_t children[2]; /* WEIR_PACK__NO_INDEX for a row */
+    uint32_t barred;      /* what it must not be joined to, from its end */
+    bool stacked;
+    bool gone;   /* fused into another, or apart */
+    bool apart;  /* was taken apart again: its halves are live or in others */
+    bool queued; /* is to be looked at */
+    uint32_t next[FUSE_KEYS], previous[FUSE_KEYS]; /* chains of what has one hash */
+} rectangle;
+
+struct weir_pack__fusion {
+    weir__arena memory; /* of all arrays */
+    rectangle *nodes;   /* the rows come first */
+    uint32_t count;     /* of these */
+    uint32_t node_count;
+    uint32_t capacity;
+    uint32_t live_count; /* nodes that are not gone */
+    uint32_t *heads[FUSE_KEYS];
+    unsigned hash_bits;
+    uint32_t *queue; /* a ring */
+    uint32_t queue_mask;
+    uint32_t queue_from, queue_to;
+    uint64_t steps;
+};
 
 /* ---- Chains -------------------------------------------------------------------------------------- */
 
@@ -25,21 +61,21 @@ typedef struct chain_key {
     uint64_t a, b;
 } chain_key;
 
-static chain_key key_of(const weir_pack__fused *node, weir_pack__fuse_key kind) {
-    if (kind == WEIR_PACK__FUSE_LIFETIME)
+static chain_key key_of(const rectangle *node, fuse_key kind) {
+    if (kind == BY_LIFETIME)
         return (chain_key){node->first, node->last};
-    return (chain_key){kind == WEIR_PACK__FUSE_BIRTH ? node->first : node->last, node->size};
+    return (chain_key){kind == BY_BIRTH ? node->first : node->last, node->size};
 }
 
-static uint32_t *head_of(const weir_pack__fusion *fusion, weir_pack__fuse_key kind, chain_key key) {
+static uint32_t *head_of(const weir_pack__fusion *fusion, fuse_key kind, chain_key key) {
     uint64_t hash = (key.a * UINT64_C(0x9e3779b97f4a7c15) ^ key.b) * UINT64_C(0xff51afd7ed558ccd);
     return &fusion
                 ->heads[kind][(hash ^ hash >> 29) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - fusion->hash_bits)];
 }
 
 static void link_node(weir_pack__fusion *fusion, uint32_t index) {
-    weir_pack__fused *node = &fusion->nodes[index];
-    for (weir_pack__fuse_key kind = 0; kind < WEIR_PACK__FUSE_KEYS; kind++) {
+    rectangle *node = &fusion->nodes[index];
+    for (fuse_key kind = 0; kind < FUSE_KEYS; kind++) {
         uint32_t *head = head_of(fusion, kind, key_of(node, kind));
         node->next[kind] = *head;
         node->previous[kind] = WEIR_PACK__NO_INDEX;
@@ -52,8 +88,8 @@ static void link_node(weir_pack__fusion *fusion, uint32_t index) {
 }
 
 static void unlink_node(weir_pack__fusion *fusion, uint32_t index) {
-    weir_pack__fused *node = &fusion->nodes[index];
-    for (weir_pack__fuse_key kind = 0; kind < WEIR_PACK__FUSE_KEYS; kind++) {
+    rectangle *node = &fusion->nodes[index];
+    for (fuse_key kind = 0; kind < FUSE_KEYS; kind++) {
         if (node->previous[kind] != WEIR_PACK__NO_INDEX)
             fusion->nodes[node->previous[kind]].next[kind] = node->next[kind];
         else
@@ -66,8 +102,7 @@ static void unlink_node(weir_pack__fusion *fusion, uint32_t index) {
 }
 
 /* The next live node of a key, from `at` on. */
-static uint32_t next_with(const weir_pack__fusion *fusion, weir_pack__fuse_key kind, chain_key key,
-                          uint32_t at) {
+static uint32_t next_with(const weir_pack__fusion *fusion, fuse_key kind, chain_key key, uint32_t at) {
     for (; at != WEIR_PACK__NO_INDEX; at = fusion->nodes[at].next[kind]) {
         chain_key other = key_of(&fusion->nodes[at], kind);
         if (other.a == key.a && other.b == key.b)
@@ -77,7 +112,7 @@ static uint32_t next_with(const weir_pack__fusion *fusion, weir_pack__fuse_key k
 }
 
 /* The only live node of a key, WEIR_PACK__NO_INDEX if there are none or several. */
-static uint32_t only_with(const weir_pack__fusion *fusion, weir_pack__fuse_key kind, chain_key key) {
+static uint32_t only_with(const weir_pack__fusion *fusion, fuse_key kind, chain_key key) {
     uint32_t found = next_with(fusion, kind, key, *head_of(fusion, kind, key));
     if (found == WEIR_PACK__NO_INDEX)
         return found;
@@ -96,28 +131,28 @@ static void enqueue(weir_pack__fusion *fusion, uint32_t index) {
 
 /* A death and a birth of one size at one moment may have become the only ones. */
 static void look_again(weir_pack__fusion *fusion, uint32_t moment, uint64_t size) {
-    uint32_t dying = only_with(fusion, WEIR_PACK__FUSE_DEATH, (chain_key){moment, size});
+    uint32_t dying = only_with(fusion, BY_DEATH, (chain_key){moment, size});
     if (dying != WEIR_PACK__NO_INDEX)
         enqueue(fusion, dying);
 }
 
 static void look_around(weir_pack__fusion *fusion, uint32_t index) {
-    const weir_pack__fused *node = &fusion->nodes[index];
+    const rectangle *node = &fusion->nodes[index];
     look_again(fusion, node->first, node->size);
     look_again(fusion, node->last, node->size);
 }
 
 static void fuse(weir_pack__fusion *fusion, uint32_t a, uint32_t b, bool stacked) {
-    weir_pack__fused *nodes = fusion->nodes;
+    rectangle *nodes = fusion->nodes;
     uint32_t index = fusion->node_count++;
     unlink_node(fusion, a);
     unlink_node(fusion, b);
-    nodes[index] = (weir_pack__fused){.first = nodes[a].first,
-                                      .last = nodes[b].last,
-                                      .size = nodes[a].size + (stacked ? nodes[b].size : 0),
-                                      .children = {a, b},
-                                      .barred = WEIR_PACK__NO_INDEX,
-                                      .stacked = stacked};
+    nodes[index] = (rectangle){.first = nodes[a].first,
+                               .last = nodes[b].last,
+                               .size = nodes[a].size + (stacked ? nodes[b].size : 0),
+                               .children = {a, b},
+                               .barred = WEIR_PACK__NO_INDEX,
+                               .stacked = stacked};
     link_node(fusion, index);
     enqueue(fusion, index);
     look_around(fusion, a);
@@ -125,12 +160,10 @@ static void fuse(weir_pack__fusion *fusion, uint32_t a, uint32_t b, bool stacked
 }
 
 static bool try_stack(weir_pack__fusion *fusion, uint32_t index) {
-    chain_key key = key_of(&fusion->nodes[index], WEIR_PACK__FUSE_LIFETIME);
-    uint32_t other =
-        next_with(fusion, WEIR_PACK__FUSE_LIFETIME, key, *head_of(fusion, WEIR_PACK__FUSE_LIFETIME, key));
+    chain_key key = key_of(&fusion->nodes[index], BY_LIFETIME);
+    uint32_t other = next_with(fusion, BY_LIFETIME, key, *head_of(fusion, BY_LIFETIME, key));
     if (other == index)
-        other = next_with(fusion, WEIR_PACK__FUSE_LIFETIME, key,
-                          fusion->nodes[index].next[WEIR_PACK__FUSE_LIFETIME]);
+        other = next_with(fusion, BY_LIFETIME, key, fusion->nodes[index].next[BY_LIFETIME]);
     if (other == WEIR_PACK__NO_INDEX)
         return false;
     fuse(fusion, index < other ? index : other, index < other ? other : index, true);
@@ -139,8 +172,8 @@ static bool try_stack(weir_pack__fusion *fusion, uint32_t index) {
 
 static bool try_join(weir_pack__fusion *fusion, uint32_t moment, uint64_t size) {
     chain_key key = {moment, size};
-    uint32_t dying = only_with(fusion, WEIR_PACK__FUSE_DEATH, key);
-    uint32_t born = dying == WEIR_PACK__NO_INDEX ? dying : only_with(fusion, WEIR_PACK__FUSE_BIRTH, key);
+    uint32_t dying = only_with(fusion, BY_DEATH, key);
+    uint32_t born = dying == WEIR_PACK__NO_INDEX ? dying : only_with(fusion, BY_BIRTH, key);
     if (born == WEIR_PACK__NO_INDEX || fusion->nodes[dying].barred == born)
         return false;
     fuse(fusion, dying, born, false);
@@ -151,7 +184,7 @@ static bool try_join(weir_pack__fusion *fusion, uint32_t moment, uint64_t size) 
 static bool run_queue(weir_pack__fusion *fusion) {
     while (fusion->queue_from != fusion->queue_to) {
         uint32_t index = fusion->queue[fusion->queue_from++ & fusion->queue_mask];
-        const weir_pack__fused *node = &fusion->nodes[index];
+        const rectangle *node = &fusion->nodes[index];
         fusion->nodes[index].queued = false;
         if (node->gone)
             continue;
@@ -168,7 +201,7 @@ static bool run_queue(weir_pack__fusion *fusion) {
 
 /* Whether fewer rectangles are left if a joined pair is kept apart; then it stays apart. */
 static bool take_apart(weir_pack__fusion *fusion, uint32_t index) {
-    weir_pack__fused *nodes = fusion->nodes;
+    rectangle *nodes = fusion->nodes;
     uint32_t before = fusion->live_count;
     uint32_t mark = fusion->node_count;
     uint32_t a = nodes[index].children[0];
@@ -224,8 +257,12 @@ static void fuse_all(weir_pack__fusion *fusion) {
 
 /* ---- There and back ------------------------------------------------------------------------------ */
 
-/* False: no memory. */
-static bool open_fusion(const weir_env *env, uint32_t count, weir_pack__fusion *fusion) {
+weir_pack__fusion *weir_pack__fuse(const weir_env *env, const weir_pack__sweep *sweep, uint32_t *left,
+                                   uint64_t *steps) {
+    uint32_t count = sweep->count;
+    weir_pack__fusion *fusion = weir__allocate(env, 1, sizeof *fusion);
+    if (!fusion)
+        return NULL;
     *fusion = (weir_pack__fusion){.count = count, .node_count = count, .hash_bits = 4};
     weir__arena_init(&fusion->memory, env);
     fusion->capacity = 2 * count + count / 4 + 16;
@@ -237,40 +274,33 @@ static bool open_fusion(const weir_env *env, uint32_t count, weir_pack__fusion *
     fusion->queue =
         weir__arena_take(&fusion->memory, ((size_t)fusion->queue_mask + 1) * sizeof *fusion->queue);
     size_t bytes = sizeof **fusion->heads << fusion->hash_bits;
-    for (weir_pack__fuse_key kind = 0; kind < WEIR_PACK__FUSE_KEYS; kind++) {
+    for (fuse_key kind = 0; kind < FUSE_KEYS; kind++) {
         fusion->heads[kind] = weir__arena_take(&fusion->memory, bytes);
         if (fusion->heads[kind])
             memset(fusion->heads[kind], 0xff, bytes);
     }
-    return !fusion->memory.is_short;
-}
-
-weir_status weir_pack__fuse(const weir_env *env, const weir_pack__sweep *sweep, weir_pack__fusion *fusion,
-                            weir_error *error) {
-    uint32_t count = sweep->count;
-    uint32_t *sections = weir__allocate(env, count, 2 * sizeof *sections);
-    bool has_memory = open_fusion(env, count, fusion) && sections;
-    if (has_memory) {
-        weir_pack__number_sections(sweep->rows, sweep->deaths, count, sections, sections + count);
-        for (uint32_t i = 0; i < count; i++)
-            fusion->nodes[i] = (weir_pack__fused){.first = sections[i],
-                                                  .last = sections[count + i],
-                                                  .size = sweep->rows[i].size,
-                                                  .children = {WEIR_PACK__NO_INDEX, WEIR_PACK__NO_INDEX},
-                                                  .barred = WEIR_PACK__NO_INDEX};
-        fuse_all(fusion);
+    uint32_t *sections = weir__arena_take(&fusion->memory, 2 * (size_t)count * sizeof *sections);
+    if (fusion->memory.is_short) {
+        weir_pack__fusion_close(fusion);
+        return NULL;
     }
-    weir__release(env, sections);
-    if (has_memory)
-        return WEIR_OK;
-    weir_pack__fusion_close(fusion);
-    return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *fusion->nodes);
+    weir_pack__number_sections(sweep->rows, sweep->deaths, count, sections, sections + count);
+    for (uint32_t i = 0; i < count; i++)
+        fusion->nodes[i] = (rectangle){.first = sections[i],
+                                       .last = sections[count + i],
+                                       .size = sweep->rows[i].size,
+                                       .children = {WEIR_PACK__NO_INDEX, WEIR_PACK__NO_INDEX},
+                                       .barred = WEIR_PACK__NO_INDEX};
+    fuse_all(fusion);
+    *left = fusion->live_count;
+    *steps += fusion->steps;
+    return fusion;
 }
 
 void weir_pack__fusion_buffers(const weir_pack__fusion *fusion, weir_buffer *buffers) {
     const weir_buffer *end = buffers + fusion->live_count;
     for (uint32_t i = 0; i < fusion->node_count; i++) {
-        const weir_pack__fused *node = &fusion->nodes[i];
+        const rectangle *node = &fusion->nodes[i];
         if (!node->gone)
             *buffers++ = (weir_buffer){node->first, node->last, node->size};
     }
@@ -282,7 +312,7 @@ void weir_pack__fusion_expand(weir_pack__fusion *fusion, const uint64_t *offsets
         if (!fusion->nodes[i].gone)
             fusion->nodes[i].offset = *offsets++;
     for (uint32_t i = fusion->node_count; i-- > fusion->count;) {
-        const weir_pack__fused *node = &fusion->nodes[i];
+        const rectangle *node = &fusion->nodes[i];
         if (node->apart)
             continue;
         fusion->nodes[node->children[0]].offset = node->offset;
@@ -294,5 +324,9 @@ void weir_pack__fusion_expand(weir_pack__fusion *fusion, const uint64_t *offsets
 }
 
 void weir_pack__fusion_close(weir_pack__fusion *fusion) {
+    if (!fusion)
+        return;
+    const weir_env *env = fusion->memory.env;
     weir__arena_release(&fusion->memory);
+    weir__release(env, fusion);
 }

@@ -3,14 +3,12 @@
  *   pack_sweep.c      rows in canonical order, deaths, the lower bound          -> weir_pack__sweep
  *   pack_fit.c        best fit in time order over a sweep
  *   pack_core.c       the fullest moments searched, the rest fitted outward from them
- *   pack_first_fit.c  first fit of one row among its neighbours
  *   pack_windows.c    first fit of all rows, largest first; windows of time taken out and packed again
  *   pack_part.c       maximal sections of an independent part                   -> weir_pack__part
  *   pack_fuse.c       buffers that fit together made one, and back
  *   pack_corner.c     the state of a corner search: place, leave empty, undo
  *   pack_exact.c      the tree over that state: branch, split, refuted states
- *   pack_batch.c      a list of corner searches on any number of threads
- *   pack_search.c     many short searches over one part: settings, capacities
+ *   pack_search.c     many short searches over one part, on any number of threads: settings, capacities
  *   pack.c            the strategies, and how much effort each is given
  *
  * Inside the packer sizes and offsets are in units of the greatest common divisor of all sizes, so
@@ -18,6 +16,8 @@
  * search ever places a buffer above the sum of others, so offsets plus sizes cannot overflow. */
 #ifndef WEIR_PLAN_PACK_INTERNAL_H
 #define WEIR_PLAN_PACK_INTERNAL_H
+
+#include <stdatomic.h>
 
 #include "base/arena.h"
 #include "base/sort.h"
@@ -78,6 +78,22 @@ uint64_t weir_pack__slanted(const weir_pack__sweep *sweep, const weir_pack__row 
 weir_status weir_pack__fit(const weir_env *env, const weir_pack__sweep *sweep, weir_pack__fit_order order,
                            uint64_t *offsets, uint64_t *peak, uint64_t *steps, weir_error *error);
 
+/* ---- First fit, and windows ------------------------------------------------------------------ */
+
+typedef struct weir_pack__windows weir_pack__windows;
+
+/* NULL: no memory. */
+weir_pack__windows *weir_pack__windows_open(const weir_env *env, const weir_pack__sweep *sweep);
+void weir_pack__windows_close(weir_pack__windows *windows);
+
+/* First fit of every row, largest key first. False: that could take the steps past the limit. */
+bool weir_pack__windows_fit(weir_pack__windows *windows, uint64_t limit, uint64_t *offsets, uint64_t *steps);
+
+/* Improves a layout until its peak is at most `floor` or the steps have reached `limit`. Nothing that is
+ * known from an earlier call is lost. */
+void weir_pack__windows_run(weir_pack__windows *windows, uint64_t floor, uint64_t limit, uint64_t *offsets,
+                            uint64_t *peak, uint64_t *steps);
+
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
 /* A problem over *sections*: the maximal sets of buffers that are live together, in time order. Buffers are
@@ -111,6 +127,21 @@ void weir_pack__part_close(weir_pack__part *part);
  * how many sections there are. */
 uint32_t weir_pack__number_sections(const weir_pack__row *rows, const uint32_t *deaths, uint32_t count,
                                     uint32_t *first, uint32_t *last);
+
+/* ---- Fusion ---------------------------------------------------------------------------------- */
+
+/* Rows fused into larger rectangles, and the way back. */
+typedef struct weir_pack__fusion weir_pack__fusion;
+
+/* *left is how many rectangles there are then. NULL: no memory. */
+weir_pack__fusion *weir_pack__fuse(const weir_env *env, const weir_pack__sweep *sweep, uint32_t *left,
+                                   uint64_t *steps);
+void weir_pack__fusion_close(weir_pack__fusion *fusion);
+
+/* The problem over the rectangles that are left: their lifetimes are sections. */
+void weir_pack__fusion_buffers(const weir_pack__fusion *fusion, weir_buffer *buffers);
+/* Offsets of the rows from those of the buffers that weir_pack__fusion_buffers gave. */
+void weir_pack__fusion_expand(weir_pack__fusion *fusion, const uint64_t *offsets, uint64_t *expanded);
 
 /* ---- Corner search --------------------------------------------------------------------------- */
 
@@ -177,24 +208,43 @@ weir_status weir_pack__fit_core(const weir_env *env, const weir_pack__sweep *swe
 
 /* ---- Search over one part -------------------------------------------------------------------- */
 
-/* The best layout of a part so far, and what is known about it. Searching goes on where it stopped. */
+enum { WEIR_PACK__TASKS_MAX = 24 };
+
+typedef struct weir_pack__outcome {
+    weir_pack__search_end end;
+    uint64_t peak; /* UINT64_MAX if there is no layout */
+    uint64_t steps;
+} weir_pack__outcome;
+
+/* A part, the best layout of it so far, and what is known about it. Searching goes on where it stopped. */
 typedef struct weir_pack__part_search {
     const weir_env *env;
-    const weir_pack__part *part;
-    uint64_t *offsets; /* by buffer of the part: valid on entry, better on return */
+    weir_pack__part part;
+    uint64_t *offsets; /* by buffer of the part: valid before each call, better after it */
     uint64_t peak;
-    uint64_t proven; /* no layout has a lower peak than this */
-    uint64_t target; /* nothing is gained below */
-    uint32_t threads;
-    uint64_t steps;                 /* grows */
-    unsigned number;                /* of the next task: settings and noise come from it; grows */
-    bool is_of_large;               /* the part is one of a large problem */
-    unsigned round;                 /* then: of soft searches, over all calls */
-    uint64_t dive;                  /* steps of one dive; 0: none was made */
-    uint64_t cycle;                 /* steps of one hard search in the next cycle; 0: the first */
-    struct weir_pack__batch *batch; /* NULL: not opened */
+    uint64_t proven;  /* no layout has a lower peak than this */
+    uint64_t target;  /* nothing is gained below */
+    uint64_t steps;   /* grows */
+    unsigned number;  /* of the next task: settings and noise come from it; grows */
+    bool is_of_large; /* the part is one of a large problem */
+    unsigned round;   /* then: of soft searches, over all calls */
+    uint64_t dive;    /* steps of one dive; 0: none was made */
+    uint64_t cycle;   /* steps of one hard search in the next cycle; 0: the first */
+
+    /* The batch of tasks at hand. */
+    const weir_pack__search_task *tasks;
+    uint64_t enough;
+    atomic_uint decisive; /* the first decisive task known so far, or the last of all */
+    atomic_bool is_short_of_memory;
+    uint64_t *layouts; /* WEIR_PACK__TASKS_MAX of them; NULL: nothing was searched yet */
+    weir_pack__outcome outcomes[WEIR_PACK__TASKS_MAX];
+    unsigned worker_count;
+    weir_pack__corner *corners[WEIR_PACK__THREADS_MAX]; /* a worker's */
 } weir_pack__part_search;
 
+/* As weir_pack__part_open takes it. Close it in any case. */
+weir_status weir_pack__search_open(const weir_env *env, const weir_pack__row *rows, uint32_t count,
+                                   uint32_t threads, weir_pack__part_search *search, weir_error *error);
 /* Searches until the steps have reached `limit`; hard (exact) searches too if asked. Nothing is done if not
  * even one dive fits. The steps pass the limit by a few nodes of a tree at most. */
 weir_status weir_pack__search_part(weir_pack__part_search *search, uint64_t limit, bool with_hard,

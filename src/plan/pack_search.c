@@ -4,16 +4,53 @@
  * another is lost for ever. So settings (rule, order of choices, noise) take turns with small budgets. Soft
  * searches, which give way if nothing fits, make layouts; hard searches try one capacity, first the target
  * itself, then by bisection between what failed and what was found; budgets grow from cycle to cycle until
- * the effort is spent or the bounds meet. */
-#include "plan/pack_batch.h"
-
+ * the effort is spent or the bounds meet.
+ *
+ * A batch is a fixed list of searches on any number of threads with one result. A task is *decisive* when it
+ * refutes its capacity or finds a layout that is good enough. The result is a function of the tasks up to the
+ * first decisive one in list order: the least peak, the lowest number of equals. Threads take tasks in order
+ * and stop past the first decisive task known so far; what was run beyond it is forgotten, steps included, so
+ * one thread and many give the same answer. */
 #include <string.h>
 
+#include "base/parallel.h"
+#include "plan/pack_internal.h"
+
+/* ---- A batch ----------------------------------------------------------------------------------- */
+
+static void run_task(void *context, size_t index, uint32_t worker) {
+    weir_pack__part_search *search = context;
+    const weir_pack__part *part = &search->part;
+    if (index > atomic_load(&search->decisive) || atomic_load(&search->is_short_of_memory))
+        return;
+    weir_pack__outcome *outcome = &search->outcomes[index];
+    uint64_t *offsets = search->layouts + index * part->count;
+    *outcome = (weir_pack__outcome){.peak = UINT64_MAX};
+    if (weir_pack__corner_run(search->corners[worker], &search->tasks[index], offsets, &outcome->end,
+                              &outcome->steps, NULL)) {
+        atomic_store(&search->is_short_of_memory, true);
+        return;
+    }
+    if (outcome->end == WEIR_PACK__SEARCH_SOLVED) {
+        outcome->peak = 0;
+        for (uint32_t i = 0; i < part->count; i++)
+            if (offsets[i] + part->size[i] > outcome->peak)
+                outcome->peak = offsets[i] + part->size[i];
+    }
+    if (outcome->end == WEIR_PACK__SEARCH_REFUTED || outcome->peak <= search->enough) {
+        unsigned seen = atomic_load(&search->decisive);
+        while (index < seen &&
+               !atomic_compare_exchange_weak(&search->decisive, &seen, WEIR__NARROW(unsigned, index)))
+            continue;
+    }
+}
+
 /* Runs searches like `like`, each with a setting of its own, until one has a layout of at most `enough`, and
- * keeps what is better. */
+ * keeps what is better. *end is that of the one that is chosen. */
 static weir_status run_batch(weir_pack__part_search *search, weir_pack__search_task like, unsigned count,
                              uint64_t enough, weir_pack__search_end *end, weir_error *error) {
-    weir_pack__search_task tasks[WEIR_PACK__BATCH_TASKS_MAX];
+    weir_pack__search_task tasks[WEIR_PACK__TASKS_MAX];
+    assert(count > 0 && count <= WEIR_PACK__TASKS_MAX && "a batch has room for its tasks");
     for (unsigned i = 0; i < count; i++) {
         unsigned number = search->number++;
         tasks[i] = like;
@@ -22,17 +59,32 @@ static weir_status run_batch(weir_pack__part_search *search, weir_pack__search_t
         tasks[i].seed = number;
         tasks[i].fit = number % 2 ? 3 : 0;
     }
-    weir_pack__batch_outcome best;
-    const uint64_t *offsets;
-    WEIR__TRY(weir_pack__batch_run(search->batch, tasks, count, enough, &best, &offsets, error));
-    *end = best.end;
-    search->steps += best.steps;
-    if (best.peak < search->peak) {
-        search->peak = best.peak;
-        memcpy(search->offsets, offsets, search->part->count * sizeof *offsets);
+    search->tasks = tasks;
+    search->enough = enough;
+    atomic_store(&search->decisive, count - 1);
+    atomic_store(&search->is_short_of_memory, false);
+    weir__parallel(search->env, search->worker_count, count, run_task, search);
+    if (atomic_load(&search->is_short_of_memory))
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, 0);
+    unsigned last = atomic_load(&search->decisive);
+    const weir_pack__outcome *outcomes = search->outcomes;
+    unsigned chosen = last;
+    for (unsigned i = 0; i <= last; i++) {
+        search->steps += outcomes[i].steps;
+        if (outcomes[i].peak < outcomes[chosen].peak ||
+            (outcomes[i].peak == outcomes[chosen].peak && i < chosen && outcomes[i].peak != UINT64_MAX))
+            chosen = i;
+    }
+    *end = outcomes[chosen].end;
+    if (outcomes[chosen].peak < search->peak) {
+        search->peak = outcomes[chosen].peak;
+        memcpy(search->offsets, search->layouts + (size_t)chosen * search->part.count,
+               search->part.count * sizeof *search->offsets);
     }
     return WEIR_OK;
 }
+
+/* ---- Settings and capacities ------------------------------------------------------------------- */
 
 static bool is_done(const weir_pack__part_search *search, uint64_t limit) {
     return search->peak <= search->target || search->peak <= search->proven || search->steps >= limit;
@@ -100,25 +152,21 @@ static weir_status bisect(weir_pack__part_search *search, uint64_t limit, bool *
 /* Dives to begin with: as many as half of the effort allows. */
 static weir_status search_dives(weir_pack__part_search *search, uint64_t limit, weir_error *error) {
     enum { DIVES = 5, STEPS_PER_MEMBERSHIP = 100 };
-    uint64_t memberships = search->part->members_at[search->part->section_count];
-    uint64_t left = limit > search->steps ? limit - search->steps : 0;
-    unsigned count = affordable(search, search->steps + left, DIVES, STEPS_PER_MEMBERSHIP * memberships);
+    uint64_t memberships = search->part.members_at[search->part.section_count];
+    unsigned count = affordable(search, limit, DIVES, STEPS_PER_MEMBERSHIP * memberships);
     if (count == 0)
         return WEIR_OK;
-    search->batch = weir__allocate(search->env, 1, sizeof *search->batch);
-    if (!search->batch)
-        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, sizeof *search->batch);
-    weir_status status =
-        weir_pack__batch_open(search->env, search->part, search->threads, search->batch, error);
-    if (status) {
-        weir__release(search->env, search->batch);
-        search->batch = NULL;
-        return status;
-    }
+    search->layouts = weir__allocate(search->env, (size_t)WEIR_PACK__TASKS_MAX * search->part.count,
+                                     sizeof *search->layouts);
+    if (!search->layouts)
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, search->part.count * sizeof *search->layouts);
+    for (unsigned i = 0; i < search->worker_count; i++)
+        WEIR__TRY(weir_pack__corner_open(search->env, &search->part, &search->corners[i], error));
     uint64_t start = search->steps;
-    weir_pack__search_task dive = {.capacity = floor_of(search), .budget = left / count, .soft = true};
+    weir_pack__search_task dive = {
+        .capacity = floor_of(search), .budget = (limit - start) / count, .soft = true};
     weir_pack__search_end end;
-    status = run_batch(search, dive, count, search->target, &end, error);
+    weir_status status = run_batch(search, dive, count, search->target, &end, error);
     search->dive = search->cycle = (search->steps - start) / count + 1;
     return status;
 }
@@ -127,8 +175,8 @@ weir_status weir_pack__search_part(weir_pack__part_search *search, uint64_t limi
                                    weir_error *error) {
     if (is_done(search, limit))
         return WEIR_OK;
-    weir_status status = search->batch ? WEIR_OK : search_dives(search, limit, error);
-    if (status || !search->batch)
+    weir_status status = search->layouts ? WEIR_OK : search_dives(search, limit, error);
+    if (status || !search->layouts)
         return status;
     bool going = with_hard;
     for (; !status && going && !is_done(search, limit); search->cycle += search->cycle / 2) {
@@ -141,10 +189,25 @@ weir_status weir_pack__search_part(weir_pack__part_search *search, uint64_t limi
     return status ? status : search_soft(search, limit, error);
 }
 
+weir_status weir_pack__search_open(const weir_env *env, const weir_pack__row *rows, uint32_t count,
+                                   uint32_t threads, weir_pack__part_search *search, weir_error *error) {
+    *search = (weir_pack__part_search){.env = env, .worker_count = threads < 1 ? 1 : threads};
+    if (search->worker_count > WEIR_PACK__THREADS_MAX)
+        search->worker_count = WEIR_PACK__THREADS_MAX;
+    WEIR__TRY(weir_pack__part_open(env, rows, count, &search->part, error));
+    search->proven = search->part.lower_bound;
+    search->offsets = weir__allocate(env, count, sizeof *search->offsets);
+    return search->offsets ? WEIR_OK
+                           : weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *search->offsets);
+}
+
 void weir_pack__search_close(weir_pack__part_search *search) {
-    if (!search->batch)
+    if (!search->env)
         return;
-    weir_pack__batch_close(search->batch);
-    weir__release(search->env, search->batch);
-    search->batch = NULL;
+    for (unsigned i = 0; i < search->worker_count; i++)
+        weir_pack__corner_close(search->corners[i]);
+    weir__release(search->env, search->layouts);
+    weir__release(search->env, search->offsets);
+    weir_pack__part_close(&search->part);
+    *search = (weir_pack__part_search){0};
 }

@@ -145,16 +145,8 @@ weir_status weir_pack__sweep_open(const weir_env *env, const weir_buffer *buffer
 }
 
 uint32_t weir_pack__born_before(const weir_pack__sweep *sweep, uint64_t time) {
-    uint32_t low = 0;
-    uint32_t high = sweep->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (sweep->rows[middle].lower < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    _Static_assert(offsetof(weir_pack__row, lower) == 0, "rows begin with what they are sorted by");
+    return (uint32_t)weir__count_below(sweep->rows, sweep->count, sizeof *sweep->rows, time);
 }
 
 void weir_pack__sweep_close(const weir_env *env, weir_pack__sweep *sweep) {

@@ -10,60 +10,74 @@
 #include "plan/planning.h"
 #include "weir_tool/plan_tools.h"
 
-/* A call: its graph, and what comes beside it, read and checked for types. */
+/* A call: its graph, and what comes beside it, read and checked. */
 typedef struct request {
     const weir_env *env;
     const weir_graph *graph;
     const weir_plan_options *options;
     weir_plan__graph_mode mode;
     weir_plan__document arenas;
-    weir_plan__document order;
+    weir_plan__document order_document;
     weir_text *order_ids; /* NULL: not given */
     size_t order_count;
-    weir_plan__arena_setting *settings;
-    size_t setting_count;
-    weir_plan__packing_request packing;
+    weir_plan__limits limits;
     bool is_remat;
     bool has_versions; /* operators may run again although they write into places */
-    weir_plan__link link;
-    uint32_t *node_order; /* a better order that was found, or NULL */
+    uint32_t *order;   /* as in weir_plan__find_order */
+    uint32_t *position;
+    bool is_reordered; /* it is a better order that was found */
+    uint8_t own_token[WEIR_TOKEN_SIZE];
+    const uint8_t *token;
+    size_t token_size;
 } request;
 
 enum { BUDGET_ROUNDS = 8, OVERLAP_STEP = 64 };
 
 /* ---- The request ------------------------------------------------------------------------------- */
 
-static const char *name_or(const weir_document *document, const char *other) {
-    return document->name ? document->name : other;
+static weir_status load(const weir_env *env, const weir_document *given, weir_plan__document *out,
+                        weir_error *error) {
+    return given->data ? weir_plan__document_load(env, given->data, given->size, given->name, out, error)
+                       : WEIR_OK;
 }
 
-static weir_status load(const weir_env *env, const weir_document *given, const char *name,
-                        weir_plan__document *out, weir_error *error) {
-    if (!given->data)
-        return WEIR_OK;
-    return weir_plan__document_load(env, given->data, given->size, name_or(given, name), out, error);
+static weir_status read_order(request *r, weir_error *error) {
+    const weir_cbor_value *list = &r->order_document.root;
+    weir_cbor_iterator it = weir_cbor_children(list);
+    weir_cbor_value item;
+    bool is_list = list->type == WEIR_CBOR_ARRAY;
+    while (is_list && weir_cbor_next(&it, NULL, &item))
+        is_list = item.type == WEIR_CBOR_TEXT;
+    if (!is_list)
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                          "%s: the order must be a list of ids", r->options->order.name);
+    r->order_ids = weir__allocate(r->env, (size_t)list->number, sizeof *r->order_ids);
+    if (!r->order_ids)
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR,
+                                   (size_t)list->number * sizeof *r->order_ids);
+    it = weir_cbor_children(list);
+    while (weir_cbor_next(&it, NULL, &item))
+        r->order_ids[r->order_count++] = weir_plan__text_of(&item);
+    return WEIR_OK;
 }
 
 static weir_status read_request(request *r, weir_error *error) {
     const weir_plan_options *options = r->options;
+    weir_plan__limits *limits = &r->limits;
     bool has_capacity = !r->is_remat;
-    weir_status status = load(r->env, &options->arenas, "arenas", &r->arenas, error);
-    if (status == WEIR_OK)
-        status = load(r->env, &options->order, "order", &r->order, error);
-    if (status == WEIR_OK && options->arenas.data)
-        status = weir_plan__settings_read(r->env, &r->arenas.root, name_or(&options->arenas, "arenas"),
-                                          &r->settings, &r->setting_count, error);
-    if (status == WEIR_OK && options->order.data)
-        status = weir_plan__text_list(r->env, &r->order.root, name_or(&options->order, "order"), "the order",
-                                      &r->order_ids, &r->order_count, error);
-    if (status != WEIR_OK)
-        return status;
-    if (r->link.bytes && !r->is_remat)
+    WEIR__TRY(load(r->env, &options->arenas, &r->arenas, error));
+    WEIR__TRY(load(r->env, &options->order, &r->order_document, error));
+    if (options->arenas.data)
+        WEIR__TRY(weir_plan__settings_read(r->env, &r->arenas.root, options->arenas.name, &limits->settings,
+                                           &limits->setting_count, error));
+    if (options->order.data)
+        WEIR__TRY(read_order(r, error));
+    if (limits->link.bytes && !r->is_remat)
         return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "a link pages tensors so that capacities are kept, which is preset remat_enabled; "
                           "give a capacity, such as --capacity activations=8GiB, or no link");
-    for (size_t i = 0; i < r->setting_count; i++)
-        has_capacity |= r->settings[i].has_capacity;
+    for (size_t i = 0; i < limits->setting_count; i++)
+        has_capacity |= limits->settings[i].has_capacity;
     if (has_capacity)
         return WEIR_OK;
     return weir__fail(
@@ -87,19 +101,26 @@ static weir_status check_options(request *r, weir_error *error) {
             "paging takes the link's bytes per second and the cost that operators do per second "
             "(link and speed), each from 1 to 2^56-1; give both, such as --link 50GB/s --speed "
             "400T/s, or none");
-    r->packing.effort = options->effort_plus_one ? options->effort_plus_one - 1 : WEIR_EFFORT_DEFAULT;
-    r->packing.threads = options->threads;
-    r->link = (weir_plan__link){options->link, options->speed, options->link > 0 && !options->no_overlap};
-    return weir_pack__choose(options->strategies, &r->packing.without, error);
+    r->limits.effort = options->effort_plus_one ? options->effort_plus_one - 1 : WEIR_EFFORT_DEFAULT;
+    r->limits.threads = options->threads;
+    r->limits.link =
+        (weir_plan__link){options->link, options->speed, options->link > 0 && !options->no_overlap};
+    return weir_pack__choose(options->strategies, &r->limits.without, error);
 }
 
-/* ---- The token --------------------------------------------------------------------------------- */
+static weir_status find_order(request *r, weir_error *error) {
+    uint32_t nodes = weir_plan__node_count(r->graph);
+    r->order = weir__allocate(r->env, nodes, sizeof *r->order);
+    r->position = weir__allocate(r->env, nodes, sizeof *r->position);
+    if (!r->order || !r->position)
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, nodes * sizeof *r->order);
+    return weir_plan__find_order(r->graph, r->order_ids, r->order_count, r->order, r->position, error);
+}
 
-static weir_status take_token(const request *r, weir_plan *plan, weir_error *error) {
-    uint8_t own[WEIR_TOKEN_SIZE];
-    const uint8_t *token = r->options->token;
-    size_t size = r->options->token_size;
-    if (!token) {
+static weir_status find_token(request *r, weir_error *error) {
+    r->token = r->options->token;
+    r->token_size = r->options->token_size;
+    if (!r->token) {
         uint8_t encoded[64];
         weir_cbor_writer w;
         weir_cbor_writer_fixed(&w, encoded, sizeof encoded);
@@ -107,46 +128,16 @@ static weir_status take_token(const request *r, weir_plan *plan, weir_error *err
         weir_cbor_text(&w, "replay_token_v1");
         weir_cbor_bytes(&w, r->graph->hash, WEIR_HASH_SIZE);
         weir_cbor_uint(&w, 0);
-        weir__sha512_of(encoded, w.size, own);
-        token = own;
-        size = sizeof own;
+        weir__sha512_of(encoded, w.size, r->own_token);
+        r->token = r->own_token;
+        r->token_size = sizeof r->own_token;
     }
-    if (size < WEIR_TOKEN_SIZE) {
-        weir_status status =
-            weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__PREPARE_OPERATOR,
-                       "the replay token has %zu bytes; it needs at least %d", size, WEIR_TOKEN_SIZE);
-        weir__note_uint(error, "token_size", size);
-        return status;
-    }
-    plan->token = weir__allocate(plan->env, size, 1);
-    if (!plan->token)
-        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, size);
-    memcpy(plan->token, token, size);
-    plan->token_size = size;
-    memcpy(plan->token_prefix, token, WEIR_PLAN__TOKEN_PREFIX);
-    plan->has_metrics = true;
-    return WEIR_OK;
-}
-
-/* ---- The steps --------------------------------------------------------------------------------- */
-
-/* The graph's arenas, and the host's if something is there. */
-static weir_status collect_arenas(weir_plan *plan, const weir_graph *graph, const request *r,
-                                  weir_error *error) {
-    weir__names names = {0};
-    uint32_t index;
-    weir_status status = WEIR_OK;
-    if (plan->paging.transfers == 0)
-        return weir_plan__collect_arenas(plan, &graph->arenas, r->settings, r->setting_count, error);
-    for (uint32_t a = 0; status == WEIR_OK && a <= graph->arenas.count; a++) {
-        weir_text host = {WEIR_PLAN__HOST, sizeof WEIR_PLAN__HOST - 1};
-        weir_text name = a < graph->arenas.count ? weir__name(&graph->arenas, a) : host;
-        if (weir__names_add(plan->env, &names, name.data, name.size, &index) == WEIR__NAME_NO_MEMORY)
-            status = weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, name.size);
-    }
-    if (status == WEIR_OK)
-        status = weir_plan__collect_arenas(plan, &names, r->settings, r->setting_count, error);
-    weir__names_release(plan->env, &names);
+    if (r->token_size >= WEIR_TOKEN_SIZE)
+        return WEIR_OK;
+    weir_status status =
+        weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__PREPARE_OPERATOR,
+                   "the replay token has %zu bytes; it needs at least %d", r->token_size, WEIR_TOKEN_SIZE);
+    weir__note_uint(error, "token_size", r->token_size);
     return status;
 }
 
@@ -155,9 +146,9 @@ static weir_status collect_arenas(weir_plan *plan, const weir_graph *graph, cons
 static weir_status check_capacities(const request *r, weir_error *error) {
     const weir__names *arenas = &r->graph->arenas;
     char known[256] = "";
-    for (size_t i = 0; i < r->setting_count; i++) {
-        const weir_plan__arena_setting *setting = &r->settings[i];
-        bool is_host = r->link.bytes > 0 && weir_plan__same_text(setting->name, WEIR_PLAN__HOST);
+    for (size_t i = 0; i < r->limits.setting_count; i++) {
+        const weir_plan__arena_setting *setting = &r->limits.settings[i];
+        bool is_host = r->limits.link.bytes > 0 && weir_plan__same_text(setting->name, WEIR_PLAN__HOST);
         if (!setting->has_capacity || is_host ||
             weir__names_find(arenas, setting->name.data, setting->name.size) != WEIR__NO_NAME)
             continue;
@@ -172,6 +163,29 @@ static weir_status check_capacities(const request *r, weir_error *error) {
     return WEIR_OK;
 }
 
+/* ---- The steps --------------------------------------------------------------------------------- */
+
+/* The graph's arenas, and the host's if something is there. */
+static weir_status collect_arenas(weir_plan *plan, const weir_graph *graph, const weir_plan__limits *limits,
+                                  weir_error *error) {
+    weir__names names = {0};
+    uint32_t index;
+    weir_status status = WEIR_OK;
+    if (plan->paging.transfers == 0)
+        return weir_plan__collect_arenas(plan, &graph->arenas, limits->settings, limits->setting_count,
+                                         error);
+    for (uint32_t a = 0; status == WEIR_OK && a <= graph->arenas.count; a++) {
+        weir_text host = {WEIR_PLAN__HOST, sizeof WEIR_PLAN__HOST - 1};
+        weir_text name = a < graph->arenas.count ? weir__name(&graph->arenas, a) : host;
+        if (weir__names_add(plan->env, &names, name.data, name.size, &index) == WEIR__NAME_NO_MEMORY)
+            status = weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, name.size);
+    }
+    if (status == WEIR_OK)
+        status = weir_plan__collect_arenas(plan, &names, limits->settings, limits->setting_count, error);
+    weir__names_release(plan->env, &names);
+    return status;
+}
+
 static bool writes_places(const weir_graph *graph) {
     for (uint32_t i = 0; i < weir_plan__node_count(graph); i++) {
         const weir_plan__node *node = &graph->nodes[i];
@@ -182,54 +196,64 @@ static bool writes_places(const weir_graph *graph) {
     return false;
 }
 
-/* Lives, then memory, of a graph whose order is known. */
-static weir_status run_ordered(weir_plan *plan, const weir_graph *graph, const request *r,
-                               weir_plan__liveness *liveness, weir_error *error) {
-    weir_plan__limits limits = {r->settings, r->setting_count, r->link, r->packing.effort};
+/* Lives, then memory. */
+static weir_status run_steps(weir_plan *plan, const weir_graph *graph, const request *r,
+                             weir_plan__liveness *liveness, weir_error *error) {
     WEIR__TRY(weir_plan__analyze_liveness(graph, plan, liveness, error));
     if (r->is_remat)
-        WEIR__TRY(weir_plan__recompute(graph, plan, liveness, &limits, error));
-    if (r->node_order && !plan->schedule)
+        WEIR__TRY(weir_plan__recompute(graph, plan, liveness, &r->limits, error));
+    if (r->is_reordered && !plan->schedule)
         WEIR__TRY(weir_plan__keep_order(plan, graph, liveness->order, error));
-    WEIR__TRY(collect_arenas(plan, graph, r, error));
+    WEIR__TRY(collect_arenas(plan, graph, &r->limits, error));
     WEIR__TRY(weir_plan__sort_by_time(plan, error));
     WEIR__TRY(weir_plan__measure_live(plan, error));
     WEIR__TRY(weir_plan__assign_slots(plan, error));
     WEIR__TRY(weir_plan__map_addresses(plan, error));
-    WEIR__TRY(weir_plan__lay_out(plan, liveness, &r->packing, error));
+    WEIR__TRY(weir_plan__lay_out(plan, liveness, &r->limits, error));
     WEIR__TRY(weir_plan__seal(plan, error));
     weir_plan__fill_metrics(plan, liveness->retained, liveness->activations);
     return WEIR_OK;
 }
 
-/* Aliases share the place of their owner. If operators may run again and one of them writes into a place, its
+/* ---- Attempts ---------------------------------------------------------------------------------- */
+
+/* One plan with the budgets as they are. Where the packing does not fit, *made is kept all the same, so that
+ * its peaks can be seen.
+ *
+ * Aliases share the place of their owner. If operators may run again and one of them writes into a place, its
  * old value could not be read again: then versions share it, or nothing does. */
-static weir_status run_steps(weir_plan *plan, const request *r, uint32_t *order, uint32_t *position,
-                             weir_error *error) {
+static weir_status attempt(const request *r, weir_plan **made, weir_error *error) {
+    const weir_env *env = r->env;
     const weir_graph *graph = r->graph;
-    weir_plan__liveness liveness = {.order = order, .position = position};
+    weir_plan__liveness liveness = {.order = r->order, .position = r->position};
     weir_plan__versions versions = {0};
-    for (uint32_t p = 0; r->node_order && p < weir_plan__node_count(graph); p++) {
-        order[p] = r->node_order[p];
-        position[order[p]] = p + 1;
-    }
-    if (!r->node_order)
-        WEIR__TRY(weir_plan__find_order(graph, r->order_ids, r->order_count, order, position, error));
-    WEIR__TRY(take_token(r, plan, error));
-    WEIR__TRY(weir_plan__settings_check(r->settings, r->setting_count, error));
-    WEIR__TRY(check_capacities(r, error));
+    weir_plan *plan = weir__allocate_zero(env, 1, sizeof *plan);
+    *made = plan;
+    if (!plan)
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, sizeof *plan);
+    *plan = (weir_plan){.env = env, .mode = r->mode, .token_size = r->token_size, .has_metrics = true};
+    weir__arena_init(&plan->memory, env);
+    memcpy(plan->hashes.graph, graph->hash, WEIR_HASH_SIZE);
+    memcpy(plan->token_prefix, r->token, WEIR_PLAN__TOKEN_PREFIX);
+    plan->token = weir__arena_take(&plan->memory, r->token_size);
+    if (!plan->token)
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, r->token_size);
+    memcpy(plan->token, r->token, r->token_size);
     bool has_memory = true;
     liveness.shares_places = graph->has_aliases && !(r->is_remat && writes_places(graph));
     if (!liveness.shares_places && r->has_versions) {
-        has_memory = weir_plan__versions_make(plan->env, graph, order, &versions);
+        has_memory = weir_plan__versions_make(env, graph, r->order, &versions);
         liveness.shares_places = versions.is_whole;
         liveness.versions = versions.is_whole ? &versions : NULL;
     }
     weir_status status =
-        has_memory ? run_ordered(plan, liveness.versions ? &versions.graph : graph, r, &liveness, error)
+        has_memory ? run_steps(plan, liveness.versions ? &versions.graph : graph, r, &liveness, error)
                    : weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, sizeof *graph->tensors);
-    weir_plan__liveness_release(plan->env, &liveness);
-    weir_plan__versions_release(plan->env, &versions);
+    weir__arena_release(&liveness.memory);
+    weir_plan__versions_release(env, &versions);
+    weir__release(env, plan->by_birth);
+    weir__release(env, plan->by_death);
+    plan->by_birth = plan->by_death = NULL;
     return status;
 }
 
@@ -240,41 +264,14 @@ static weir_status pass_on(weir_error *error, const weir_error *later) {
     return later->status;
 }
 
-/* ---- Attempts ---------------------------------------------------------------------------------- */
-
-/* One plan with the budgets as they are. Where the packing does not fit, *made is kept all the same, so that
- * its peaks can be seen. */
-static weir_status attempt(const request *r, weir_plan **made, weir_error *error) {
-    const weir_env *env = r->env;
-    size_t nodes = weir_plan__node_count(r->graph);
-    weir_plan *plan = weir__allocate_zero(env, 1, sizeof *plan);
-    *made = plan;
-    if (!plan)
-        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, sizeof *plan);
-    plan->env = env;
-    plan->mode = r->mode;
-    memcpy(plan->hashes.graph, r->graph->hash, WEIR_HASH_SIZE);
-    uint32_t *order = weir__allocate(env, nodes, sizeof *order);
-    uint32_t *position = weir__allocate(env, nodes, sizeof *position);
-    weir_status status = order && position
-                             ? run_steps(plan, r, order, position, error)
-                             : weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, nodes * 8);
-    weir__release(env, order);
-    weir__release(env, position);
-    weir__release(env, plan->by_birth);
-    weir__release(env, plan->by_death);
-    plan->by_birth = plan->by_death = NULL;
-    return status;
-}
-
 static void drop(weir_plan **plan) {
     weir_plan_close(*plan);
     *plan = NULL;
 }
 
 static void forget_slack(request *r) {
-    for (size_t i = 0; i < r->setting_count; i++)
-        r->settings[i].slack = 0;
+    for (size_t i = 0; i < r->limits.setting_count; i++)
+        r->limits.settings[i].slack = 0;
 }
 
 /* Lowers the budget of the arena whose packed peak passed its capacity. False if none did, or nothing is
@@ -284,8 +281,8 @@ static bool tighten(request *r, const weir_plan *plan) {
         const weir_plan__planned_arena *arena = &plan->arenas[a];
         if (!arena->has_capacity || arena->peak_bytes <= arena->capacity)
             continue;
-        for (size_t i = 0; i < r->setting_count; i++) {
-            weir_plan__arena_setting *setting = &r->settings[i];
+        for (size_t i = 0; i < r->limits.setting_count; i++) {
+            weir_plan__arena_setting *setting = &r->limits.settings[i];
             uint64_t more = arena->peak_bytes - arena->capacity;
             uint64_t left = setting->capacity - setting->slack;
             uint64_t step = plan->paging.overlaps ? arena->capacity / OVERLAP_STEP : 0;
@@ -341,9 +338,9 @@ static weir_status make_fitting(request *r, weir_plan **plan, weir_error *error)
     request alone = *r;
     status = fit(r, plan, error);
     bool is_short = status == WEIR_ARENA_TOO_SMALL || (status == WEIR_OK && (*plan)->remat.added_cost > 0);
-    if (!r->link.overlaps || !is_short || !weir_plan__has_slack(r->settings, r->setting_count))
+    if (!r->limits.link.overlaps || !is_short || !weir_plan__has_slack(&r->limits))
         return status;
-    alone.link.overlaps = false;
+    alone.limits.link.overlaps = false;
     weir_status second = fit(&alone, &other, &other_error);
     if (second != WEIR_OK && second != WEIR_ARENA_TOO_SMALL) {
         drop(plan);
@@ -368,26 +365,19 @@ static uint64_t packed_peaks(const weir_plan *plan) {
 /* Plans the better order too, if there is one, and takes the better plan: less added cost, then lower peaks.
  * *plan may be NULL: the given order does not fit. */
 static weir_status make_reordered(request *r, weir_plan **plan, weir_error *error) {
-    const weir_env *env = r->env;
     weir_error other_error;
     weir_plan *other = NULL;
     weir_plan_reorder found;
-    size_t nodes = weir_plan__node_count(r->graph);
-    uint32_t *order = weir__allocate(env, nodes + 1, sizeof *order);
-    uint32_t *position = weir__allocate(env, nodes + 1, sizeof *position);
-    weir_status status =
-        order && position
-            ? weir_plan__find_order(r->graph, r->order_ids, r->order_count, order, position, error)
-            : weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, nodes * sizeof *order);
-    if (status == WEIR_OK)
-        status = weir_plan__find_better_order(env, r->graph, r->mode, order, r->settings, r->setting_count,
-                                              r->packing.effort, &r->node_order, &found, error);
-    weir__release(env, order);
-    weir__release(env, position);
-    if (status != WEIR_OK)
-        return status;
-    if (r->node_order) {
-        status = make_fitting(r, &other, &other_error);
+    uint32_t *better;
+    WEIR__TRY(weir_plan__find_better_order(r->env, r->graph, r->mode, r->order, &r->limits, &better, &found,
+                                           error));
+    if (better) {
+        weir__release(r->env, r->order);
+        r->order = better;
+        r->is_reordered = true;
+        for (uint32_t p = 0; p < weir_plan__node_count(r->graph); p++)
+            r->position[better[p]] = p + 1;
+        weir_status status = make_fitting(r, &other, &other_error);
         if (status != WEIR_OK && status != WEIR_ARENA_TOO_SMALL)
             return pass_on(error, &other_error);
     }
@@ -411,6 +401,10 @@ static weir_status make_reordered(request *r, weir_plan **plan, weir_error *erro
 
 static weir_status make_best(request *r, weir_plan **plan, weir_error *error) {
     weir_error later;
+    WEIR__TRY(find_order(r, error));
+    WEIR__TRY(find_token(r, error));
+    WEIR__TRY(weir_plan__settings_check(r->limits.settings, r->limits.setting_count, error));
+    WEIR__TRY(check_capacities(r, error));
     weir_status status = make_fitting(r, plan, error);
     if (!r->options->reorder || (status != WEIR_OK && status != WEIR_ARENA_TOO_SMALL))
         return status;
@@ -444,11 +438,13 @@ weir_status weir_plan_make(const weir_env *env, const weir_graph *graph, const w
                            weir_plan **plan, weir_error *error) {
     weir_plan_options options;
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_plan_options, WEIR_PLAN__PREPARE_OPERATOR, error));
+    options.arenas.name = options.arenas.name ? options.arenas.name : "arenas";
+    options.order.name = options.order.name ? options.order.name : "order";
     env = weir__env_or_default(env);
     uint64_t start_ns = env->now_ns(env->context);
     request r = {.env = env, .graph = graph, .options = &options};
     weir_cbor_writer_memory(&r.arenas.converted, env);
-    weir_cbor_writer_memory(&r.order.converted, env);
+    weir_cbor_writer_memory(&r.order_document.converted, env);
     weir_plan *made = NULL;
     WEIR__TRY(check_options(&r, error));
     WEIR__TRY(weir_plan__mode_find(&options, &r.mode, &r.is_remat, error));
@@ -456,10 +452,11 @@ weir_status weir_plan_make(const weir_env *env, const weir_graph *graph, const w
     if (status == WEIR_OK)
         status = make_with_optimizer(&r, &made, error);
     weir_plan__document_release(&r.arenas);
-    weir_plan__document_release(&r.order);
+    weir_plan__document_release(&r.order_document);
     weir__release(env, r.order_ids);
-    weir__release(env, r.settings);
-    weir__release(env, r.node_order);
+    weir__release(env, r.limits.settings);
+    weir__release(env, r.order);
+    weir__release(env, r.position);
     if (status != WEIR_OK)
         return status;
     made->metrics.allocation_time_ns = env->now_ns(env->context) - start_ns;
@@ -472,19 +469,8 @@ void weir_plan_close(weir_plan *plan) {
     if (!plan)
         return;
     const weir_env *env = plan->env;
-    weir__release(env, plan->token);
-    weir__release(env, plan->id_text);
-    weir__release(env, plan->id_ends);
-    weir__release(env, plan->sorted);
-    weir__release(env, plan->rows);
-    weir__release(env, plan->looks);
-    weir__release(env, plan->dimensions);
-    weir__release(env, plan->arenas);
-    weir__release(env, plan->arena_text);
-    weir__release(env, plan->slots);
-    weir__release(env, plan->schedule);
-    weir__release(env, plan->node_text);
-    weir__release(env, plan->node_ends);
+    weir__arena_release(&plan->memory);
+    weir__names_release(env, &plan->nodes);
     weir__release(env, plan->by_birth);
     weir__release(env, plan->by_death);
     weir__release(env, plan);

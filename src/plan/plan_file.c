@@ -2,7 +2,7 @@
  * SHA-256 and, when it is saved, into a file. Tensors stand in the order of CBOR keys. */
 #include <string.h>
 
-#include "base/bytes.h"
+#include "base/cbor_head.h"
 #include "base/stream.h"
 #include "plan/planning.h"
 #include "plan/steps.h"
@@ -16,55 +16,25 @@ static void write_text(weir_cbor_writer *w, weir_text text) {
 
 /* ---- A tensor's row ---------------------------------------------------------------------------------- */
 
-enum {
-    MAJOR_TEXT = 3 << 5,
-    MAJOR_ARRAY = 4 << 5,
-    HEAD_MAX = 9,
-    ROW_MAX = 1 + HEAD_MAX + WEIR_PLAN__ARENA_NAME_MAX + 6 * HEAD_MAX,
-};
+enum { ROW_MAX = 1 + WEIR__CBOR_HEAD_MAX + WEIR_PLAN__ARENA_NAME_MAX + 6 * WEIR__CBOR_HEAD_MAX };
 
 /* There are as many rows as tensors, and each is hashed twice: they are encoded here, in one go, rather
- * than item by item. Returns the byte behind the head. */
-static uint8_t *put_head(uint8_t *at, unsigned major, uint64_t argument) {
-    if (argument < 24) {
-        *at = (uint8_t)(major | argument);
-        return at + 1;
-    }
-    if (argument <= UINT8_MAX) {
-        at[0] = (uint8_t)(major | 24);
-        at[1] = (uint8_t)argument;
-        return at + 2;
-    }
-    if (argument <= UINT16_MAX) {
-        at[0] = (uint8_t)(major | 25);
-        weir__store16be(at + 1, (uint16_t)argument);
-        return at + 3;
-    }
-    if (argument <= UINT32_MAX) {
-        at[0] = (uint8_t)(major | 26);
-        weir__store32be(at + 1, (uint32_t)argument);
-        return at + 5;
-    }
-    at[0] = (uint8_t)(major | 27);
-    weir__store64be(at + 1, argument);
-    return at + 9;
-}
-
+ * than item by item. */
 static size_t encode_row(const weir_plan *plan, const weir_plan__row *row, bool with_offset,
                          uint8_t out[ROW_MAX]) {
     const weir_plan__planned_arena *arena = &plan->arenas[row->arena];
     assert(arena->name.size <= WEIR_PLAN__ARENA_NAME_MAX && "a row is longer than its room");
     assert(row->slot < arena->slot_count && "a slot that the arena does not have");
-    uint8_t *at = put_head(out, MAJOR_ARRAY, with_offset ? 7 : 6);
-    at = put_head(at, MAJOR_TEXT, arena->name.size);
+    uint8_t *at = weir__cbor_head(out, WEIR__CBOR_ARRAY, with_offset ? 7 : 6);
+    at = weir__cbor_head(at, WEIR__CBOR_TEXT, arena->name.size);
     memcpy(at, arena->name.data, arena->name.size);
-    at = put_head(at + arena->name.size, 0, row->slot);
-    at = put_head(at, 0, plan->slots[arena->first_slot + row->slot].address);
+    at = weir__cbor_head(at + arena->name.size, 0, row->slot);
+    at = weir__cbor_head(at, 0, plan->slots[arena->first_slot + row->slot].address);
     if (with_offset)
-        at = put_head(at, 0, row->offset);
-    at = put_head(at, 0, row->size);
-    at = put_head(at, 0, row->birth);
-    at = put_head(at, 0, row->death);
+        at = weir__cbor_head(at, 0, row->offset);
+    at = weir__cbor_head(at, 0, row->size);
+    at = weir__cbor_head(at, 0, row->birth);
+    at = weir__cbor_head(at, 0, row->death);
     return (size_t)(at - out);
 }
 
@@ -103,14 +73,17 @@ static const weir__field arena_fields[] = {
 const weir__shape weir_plan__arena_shape =
     WEIR__SHAPE(weir_plan__planned_arena, arena_fields, .check = check_arena);
 
-static void write_arenas(weir_cbor_writer *w, const weir__field *field, const void *object) {
-    const weir_plan *plan = ((const weir_plan__file *)object)->plan;
-    (void)field;
+void weir_plan__write_arenas(const weir_plan *plan, const weir__shape *shape, weir_cbor_writer *w) {
     weir_cbor_map(w, plan->arena_count);
     for (uint32_t a = 0; a < plan->arena_count; a++) {
         write_text(w, plan->arenas[a].name);
-        weir__write(w, &weir_plan__arena_shape, &plan->arenas[a]);
+        weir__write(w, shape, &plan->arenas[a]);
     }
+}
+
+static void write_arenas(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    (void)field;
+    weir_plan__write_arenas(((const weir_plan__file *)object)->plan, &weir_plan__arena_shape, w);
 }
 
 /* ---- Running operators again ------------------------------------------------------------------------- */
@@ -260,7 +233,7 @@ static void write_plan(const weir_plan *plan, weir__cbor_stream *stream, weir_cb
 weir_status weir_plan__seal(weir_plan *plan, weir_error *error) {
     weir__cbor_stream stream;
     weir_cbor_writer *w = &stream.writer;
-    plan->sorted = weir__allocate(plan->env, plan->count, sizeof *plan->sorted);
+    plan->sorted = weir__arena_take(&plan->memory, plan->count * sizeof *plan->sorted);
     if (!plan->sorted ||
         !weir__names_sort(plan->env, plan->id_text, plan->id_ends, plan->count, plan->sorted))
         return weir__out_of_memory(error, FILE_OPERATOR, plan->count * sizeof *plan->sorted);

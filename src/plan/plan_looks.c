@@ -102,8 +102,8 @@ weir_status weir_plan__read_looks(weir_plan *plan, const weir_cbor_value *root, 
         while (value.type == WEIR_CBOR_ARRAY && weir_cbor_next(&parts, NULL, &part))
             dimensions += part.type == WEIR_CBOR_ARRAY ? part.number : 0;
     }
-    plan->looks = weir__allocate(plan->env, plan->count, sizeof *plan->looks);
-    plan->dimensions = weir__allocate(plan->env, (size_t)dimensions + 1, sizeof *plan->dimensions);
+    plan->looks = weir__arena_take_zero(&plan->memory, plan->count, sizeof *plan->looks);
+    plan->dimensions = weir__arena_take_zero(&plan->memory, (size_t)dimensions + 1, sizeof *plan->dimensions);
     if (!plan->looks || !plan->dimensions)
         return weir__out_of_memory(error, LOOKS_OPERATOR, (size_t)dimensions * sizeof *plan->dimensions);
     it = weir_cbor_children(&tensors);

@@ -11,7 +11,7 @@
 
 /* ---- The document ------------------------------------------------------------------------------ */
 
-static void write_peaks(weir_cbor_writer *w, const weir__field *field, const void *object) {
+void weir_plan__write_peaks(weir_cbor_writer *w, const weir__field *field, const void *object) {
     const weir_plan *plan = object;
     (void)field;
     weir_cbor_map(w, plan->arena_count);
@@ -38,7 +38,8 @@ static const weir__field metrics_fields[] = {
     {"memory_reuse_bound", RATIO(memory_reuse_bound)},
     {"memory_reuse_ratio", RATIO(memory_reuse_ratio)},
     {"peak_logical_slots", COUNT(peak_logical_slots)},
-    {"peak_tmmu_usage_per_arena", WEIR__OTHER(NULL, write_peaks), .flags = WEIR__REQUIRED | WEIR__WRITE_ONLY},
+    {"peak_tmmu_usage_per_arena", WEIR__OTHER(NULL, weir_plan__write_peaks),
+     .flags = WEIR__REQUIRED | WEIR__WRITE_ONLY},
     {"activation_retention_ratio", WEIR__REAL(weir_plan, metrics.activation_retention_ratio),
      .flags = WEIR__REQUIRED},
     {"internal_fragmentation_ratio", RATIO(internal_fragmentation_ratio)},

@@ -15,6 +15,7 @@ enum { PLAN_SIZE_MAX_LOG2 = 36, PLAN_ITEMS = 3 };
 typedef struct restorer {
     const char *name;
     weir_plan *plan;
+    weir__arena scratch; /* of what is not the plan's */
     weir__names arena_names;
     weir_plan__planned_arena *claimed; /* what the file says of each arena, by name index */
     uint64_t *addresses;               /* what the file says of each tensor */
@@ -36,8 +37,7 @@ static weir_status read_arenas(restorer *r, weir_error *error) {
     const weir_cbor_value *arenas = &r->file.arenas;
     weir_cbor_iterator it = weir_cbor_children(arenas);
     weir_cbor_value key, value;
-    const weir_env *env = r->plan->env;
-    r->claimed = weir__allocate_zero(env, (size_t)arenas->number, sizeof *r->claimed);
+    r->claimed = weir__arena_take_zero(&r->scratch, (size_t)arenas->number, sizeof *r->claimed);
     if (!r->claimed)
         return weir__out_of_memory(error, RESTORE_OPERATOR, (size_t)arenas->number * sizeof *r->claimed);
     size_t top = weir__enter(&r->fields, "arenas", strlen("arenas"));
@@ -46,8 +46,8 @@ static weir_status read_arenas(restorer *r, weir_error *error) {
         size_t list = weir__enter(&r->fields, key.data, (size_t)key.number);
         if (key.number == 0 || key.number > WEIR_PLAN__ARENA_NAME_MAX)
             return weir__refuse(&r->fields, NULL, "is no name of an arena, which has 1 to 64 bytes");
-        if (weir__names_add(env, &r->arena_names, (const char *)key.data, (size_t)key.number, &index) ==
-            WEIR__NAME_NO_MEMORY)
+        if (weir__names_add(r->plan->env, &r->arena_names, (const char *)key.data, (size_t)key.number,
+                            &index) == WEIR__NAME_NO_MEMORY)
             return weir__out_of_memory(error, RESTORE_OPERATOR, (size_t)key.number);
         WEIR__TRY(weir__read(&r->fields, &value, &weir_plan__arena_shape, &r->claimed[index]));
         weir__leave(&r->fields, list);
@@ -88,11 +88,9 @@ static bool read_row(restorer *r, const weir_cbor_value *list, uint32_t index) {
 
 static weir_status read_tensors(restorer *r, weir_error *error) {
     weir_plan *plan = r->plan;
-    const weir_env *env = plan->env;
     const weir_cbor_value *tensors = &r->file.tensors;
     weir_cbor_iterator it = weir_cbor_children(tensors);
-    weir_cbor_value key;
-    weir_cbor_value value;
+    weir_cbor_value key, value;
     size_t text = 0;
     uint64_t end = 0;
     while (weir_cbor_next(&it, &key, &value))
@@ -100,11 +98,11 @@ static weir_status read_tensors(restorer *r, weir_error *error) {
     if (tensors->number >= WEIR__NO_NAME)
         return weir__out_of_memory(error, RESTORE_OPERATOR, (size_t)tensors->number * sizeof *plan->rows);
     plan->count = (uint32_t)tensors->number;
-    plan->id_text = weir__allocate(env, text, 1);
-    plan->id_ends = weir__allocate(env, plan->count, sizeof *plan->id_ends);
-    plan->rows = weir__allocate(env, plan->count, sizeof *plan->rows);
-    r->addresses = weir__allocate(env, plan->count, sizeof *r->addresses);
-    if (!plan->id_text || !plan->id_ends || !plan->rows || !r->addresses)
+    plan->id_text = weir__arena_take(&plan->memory, text);
+    plan->id_ends = weir__arena_take(&plan->memory, plan->count * sizeof *plan->id_ends);
+    plan->rows = weir__arena_take(&plan->memory, plan->count * sizeof *plan->rows);
+    r->addresses = weir__arena_take(&r->scratch, plan->count * sizeof *r->addresses);
+    if (plan->memory.is_short || !r->addresses)
         return weir__out_of_memory(error, RESTORE_OPERATOR, plan->count * sizeof *plan->rows);
     it = weir_cbor_children(tensors);
     for (uint32_t i = 0; weir_cbor_next(&it, &key, &value); i++) {
@@ -227,38 +225,31 @@ static weir_status take_claims(restorer *r, weir_error *error) {
     for (uint32_t i = 0; i < plan->count; i++)
         if (plan->rows[i].slot >= plan->arenas[plan->rows[i].arena].slot_count)
             return refuse(r, "a slot is out of range of the tensor ", weir_plan__id(plan, i), error);
-    plan->slots = weir__allocate_zero(plan->env, plan->slot_count, sizeof *plan->slots);
+    plan->slots = weir__arena_take_zero(&plan->memory, plan->slot_count, sizeof *plan->slots);
     return plan->slots ? WEIR_OK : weir__out_of_memory(error, RESTORE_OPERATOR, plan->slot_count);
 }
 
 static weir_status check_arenas(restorer *r, weir_error *error) {
     weir_plan *plan = r->plan;
-    uint32_t *last_death = weir__allocate_zero(plan->env, plan->slot_count, sizeof *last_death);
-    weir_buffer *buffers = weir__allocate(plan->env, plan->count, sizeof *buffers);
-    uint64_t *offsets = weir__allocate(plan->env, plan->count, sizeof *offsets);
-    weir_status status = WEIR_OK;
-    if (!last_death || !buffers || !offsets)
-        status = weir__out_of_memory(error, RESTORE_OPERATOR, plan->count * sizeof *buffers);
-    for (uint32_t a = 0; status == WEIR_OK && a < plan->arena_count; a++) {
+    uint32_t *last_death = weir__arena_take_zero(&r->scratch, plan->slot_count, sizeof *last_death);
+    weir_buffer *buffers = weir__arena_take(&r->scratch, plan->count * sizeof *buffers);
+    uint64_t *offsets = weir__arena_take(&r->scratch, plan->count * sizeof *offsets);
+    if (r->scratch.is_short)
+        return weir__out_of_memory(error, RESTORE_OPERATOR, plan->count * sizeof *buffers);
+    for (uint32_t a = 0; a < plan->arena_count; a++) {
         const weir_plan__planned_arena *arena = &plan->arenas[a];
-        status =
-            slots_hold(r, arena, last_death)
-                ? check_offsets(r, arena, buffers, offsets, error)
-                : refuse(r, "slots or addresses contradict each other in the arena ", arena->name, error);
+        if (!slots_hold(r, arena, last_death))
+            return refuse(r, "slots or addresses contradict each other in the arena ", arena->name, error);
+        WEIR__TRY(check_offsets(r, arena, buffers, offsets, error));
     }
-    weir__release(plan->env, last_death);
-    weir__release(plan->env, buffers);
-    weir__release(plan->env, offsets);
-    if (status == WEIR_OK)
-        status = weir_plan__check_addresses(plan, error);
-    return status;
+    return weir_plan__check_addresses(plan, error);
 }
 
 /* The claims as settings, in the order of names, which is that of CBOR keys since the file has it. */
 static weir_status collect_arenas(restorer *r, weir_error *error) {
     weir_plan *plan = r->plan;
     uint32_t count = r->arena_names.count;
-    weir_plan__arena_setting *settings = weir__allocate_zero(plan->env, count, sizeof *settings);
+    weir_plan__arena_setting *settings = weir__arena_take(&r->scratch, count * sizeof *settings);
     if (!settings)
         return weir__out_of_memory(error, RESTORE_OPERATOR, count * sizeof *settings);
     for (uint32_t i = 0; i < count; i++)
@@ -267,11 +258,10 @@ static weir_status collect_arenas(restorer *r, weir_error *error) {
                                                  .alignment = r->claimed[i].alignment,
                                                  .has_capacity = r->claimed[i].has_capacity,
                                                  .capacity = r->claimed[i].capacity};
-    weir_status status = weir_plan__collect_arenas(plan, &r->arena_names, settings, count, error);
-    weir__release(plan->env, settings);
-    if (status == WEIR_OK && plan->arena_count != count)
+    WEIR__TRY(weir_plan__collect_arenas(plan, &r->arena_names, settings, count, error));
+    if (plan->arena_count != count)
         return refuse(r, "it has an arena without tensors", nothing, error);
-    return status;
+    return WEIR_OK;
 }
 
 static weir_status read_schedule(restorer *r, weir_error *error) {
@@ -335,6 +325,8 @@ weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size
     if (!r.plan)
         return weir__out_of_memory(error, RESTORE_OPERATOR, sizeof *r.plan);
     r.plan->env = env;
+    weir__arena_init(&r.plan->memory, env);
+    weir__arena_init(&r.scratch, env);
     r.fields = (weir__reader){.error = error,
                               .family = WEIR_INVALID_IR,
                               .failure_operator = RESTORE_OPERATOR,
@@ -354,8 +346,7 @@ weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size
             status = weir_plan__read_looks(r.plan, &item, r.name, error);
     }
     weir__names_release(env, &r.arena_names);
-    weir__release(env, r.claimed);
-    weir__release(env, r.addresses);
+    weir__arena_release(&r.scratch);
     weir__release(env, r.plan->by_birth);
     weir__release(env, r.plan->by_death);
     r.plan->by_birth = r.plan->by_death = NULL;

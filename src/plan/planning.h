@@ -4,8 +4,8 @@
 #ifndef WEIR_PLAN_PLANNING_H
 #define WEIR_PLAN_PLANNING_H
 
+#include "base/arena.h"
 #include "base/fields.h"
-#include "plan/document.h"
 #include "plan/graph.h"
 
 typedef enum weir_plan__graph_mode {
@@ -52,7 +52,7 @@ typedef struct weir_plan__look {
 } weir_plan__look;
 
 typedef struct weir_plan__planned_arena {
-    weir_text name; /* in plan->arena_text */
+    weir_text name; /* the plan's */
     uint64_t alignment;
     uint64_t page_size;
     uint64_t capacity;
@@ -73,6 +73,7 @@ typedef struct weir_plan__planned_arena {
 
 struct weir_plan {
     const weir_env *env;
+    weir__arena memory; /* of all arrays but those that are only there while planning */
     weir_plan__graph_mode mode;
     uint32_t end; /* the largest death */
     uint8_t *token;
@@ -91,7 +92,6 @@ struct weir_plan {
 
     weir_plan__planned_arena *arenas; /* in the order of CBOR keys */
     uint32_t arena_count;
-    char *arena_text;
     weir_plan_slot *slots; /* of all arenas */
     size_t slot_count;
 
@@ -103,12 +103,10 @@ struct weir_plan {
     weir_plan_hashes hashes;
     weir_plan_metrics metrics;
 
-    /* Where it is not that of the graph's order: what runs when. Node ids one after the other. */
+    /* Where it is not that of the graph's order: what runs when. */
     weir_plan__kept_step *schedule;
     size_t schedule_count;
-    char *node_text;
-    uint64_t *node_ends;
-    uint32_t node_count;
+    weir__names nodes; /* ids, with memory of their own */
     weir_plan_remat remat;
     weir_plan_paging paging;
     weir_plan_reorder reorder;
@@ -165,9 +163,19 @@ typedef struct weir_plan__arena_setting {
     uint64_t slack; /* the budget of live bytes is that much below the capacity */
 } weir_plan__arena_setting;
 
-static inline bool weir_plan__has_slack(const weir_plan__arena_setting *settings, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (settings[i].slack > 0)
+/* What arenas are limited to, what may be done to keep that, and how much work all of planning is worth. */
+typedef struct weir_plan__limits {
+    weir_plan__arena_setting *settings;
+    size_t setting_count;
+    weir_plan__link link;
+    uint32_t effort;
+    uint32_t threads;
+    uint32_t without; /* as in weir_pack__options */
+} weir_plan__limits;
+
+static inline bool weir_plan__has_slack(const weir_plan__limits *limits) {
+    for (size_t i = 0; i < limits->setting_count; i++)
+        if (limits->settings[i].slack > 0)
             return true;
     return false;
 }
@@ -201,6 +209,7 @@ WEIR_CHECKED weir_status weir_plan__find_order(const weir_graph *graph, const we
 /* ---- Liveness (liveness.c) --------------------------------------------------------------------- */
 
 typedef struct weir_plan__liveness {
+    weir__arena memory; /* of all arrays */
     const uint32_t *order;
     const uint32_t *position;
     const weir_plan__versions *versions; /* of the graph, or NULL */
@@ -223,20 +232,12 @@ static inline uint32_t weir_plan__owner_of(const weir_graph *graph, const weir_p
 }
 
 /* Rows (size, birth, death, owner; arena as in the graph), looks, ids and dimensions of the plan. INVALID_IR
- * if a gradient's id is taken, or a place is overwritten too early. */
+ * if a gradient's id is taken, or a place is overwritten too early. Release the liveness's memory in any
+ * case. */
 WEIR_CHECKED weir_status weir_plan__analyze_liveness(const weir_graph *graph, weir_plan *plan,
                                                      weir_plan__liveness *liveness, weir_error *error);
-void weir_plan__liveness_release(const weir_env *env, weir_plan__liveness *liveness);
 
-/* ---- Running operators again, and in another order (remat_make.c, remat_plan.c) ---------------- */
-
-/* What arenas are limited to, and what may be done to keep that. */
-typedef struct weir_plan__limits {
-    const weir_plan__arena_setting *settings;
-    size_t setting_count;
-    weir_plan__link link;
-    uint32_t effort;
-} weir_plan__limits;
+/* ---- Running operators again, and in another order (remat_make.c, remat_plan.c, reorder.c) ------ */
 
 /* Finds what to run again, and with a link what to page, so that arenas keep their capacities, less the
  * settings' slack, and fills the plan accordingly; nothing changes where they are kept anyway.
@@ -249,8 +250,7 @@ WEIR_CHECKED weir_status weir_plan__recompute(const weir_graph *graph, weir_plan
  * releases it. */
 WEIR_CHECKED weir_status weir_plan__find_better_order(const weir_env *env, const weir_graph *graph,
                                                       weir_plan__graph_mode mode, const uint32_t *given,
-                                                      const weir_plan__arena_setting *settings,
-                                                      size_t setting_count, uint32_t effort, uint32_t **order,
+                                                      const weir_plan__limits *limits, uint32_t **order,
                                                       weir_plan_reorder *found, weir_error *error);
 
 /* The nodes in that order, as the plan's schedule. */
@@ -298,15 +298,9 @@ WEIR_CHECKED weir_status weir_plan__check_addresses(const weir_plan *plan, weir_
 
 /* ---- Layout (arena_layout.c) ------------------------------------------------------------------- */
 
-typedef struct weir_plan__packing_request {
-    uint32_t effort;
-    uint32_t threads;
-    uint32_t without; /* as in weir_pack__options */
-} weir_plan__packing_request;
-
 /* Offsets, peaks, optimality. ARENA_TOO_SMALL. */
 WEIR_CHECKED weir_status weir_plan__lay_out(weir_plan *plan, const weir_plan__liveness *liveness,
-                                            const weir_plan__packing_request *request, weir_error *error);
+                                            const weir_plan__limits *limits, weir_error *error);
 WEIR_CHECKED weir_status weir_plan__report_too_small(weir_text arena, uint64_t required, uint64_t capacity,
                                                      uint64_t lower_bound, bool is_proven, weir_error *error);
 
@@ -331,6 +325,9 @@ extern const weir__shape weir_plan__file_shape;  /* weir_plan__file */
 extern const weir__shape weir_plan__arena_shape; /* weir_plan__planned_arena */
 extern const weir__shape weir_plan__remat_shape; /* weir_plan, after its arenas are known */
 
+/* A map of all arenas by name; the shape is of a weir_plan__planned_arena. */
+void weir_plan__write_arenas(const weir_plan *plan, const weir__shape *shape, weir_cbor_writer *w);
+
 /* ---- Metrics (plan.c) -------------------------------------------------------------------------- */
 
 /* For weir_plan_describe, when all of the plan is known. */
@@ -345,6 +342,9 @@ struct weir__cbor_stream;
 void weir_plan__write_looks(const weir_plan *plan, struct weir__cbor_stream *stream, weir_cbor_writer *w);
 
 /* ---- Metrics in files (plan_metrics.c) ----------------------------------------------------------- */
+
+/* A hook of a weir_plan's field: {arena: peak}. */
+void weir_plan__write_peaks(weir_cbor_writer *w, const weir__field *field, const void *object);
 
 /* The third item, of a plan that has metrics. */
 void weir_plan__put_metrics(const weir_plan *plan, weir_cbor_writer *w);

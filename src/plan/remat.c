@@ -10,8 +10,6 @@ typedef unsigned __int128 wide;
 
 enum { BOUND_STEPS = 64, BOUND_PARTS = 64, FIRST_NOISE = 8, SEGMENTS = 6 };
 
-#define WALK_WORK_MAX ((uint64_t)1 << 31)
-
 /* ---- What every schedule must hold, and pay ----------------------------------------------------- */
 
 typedef struct group {
@@ -83,28 +81,34 @@ static void find_kept(bounding *b) {
     for (uint32_t step = 1; step < s->step_count; step++)
         b->kept[step] += b->kept[step - 1];
     for (uint32_t step = 0; step < s->step_count; step++) {
-        weir_plan__made_step own = weir_plan__made_step_at(s, step);
-        b->kept[step] += at_hand(b, own.needs, step);
-        for (uint32_t i = 0; i < own.makes.count; i++)
-            b->kept[step] += s->arena[own.makes.items[i]] == b->arena ? s->sizes[own.makes.items[i]] : 0;
-        if (own.kills != WEIR__NO_NAME && s->arena[own.kills] == b->arena)
-            b->kept[step] -= s->sizes[own.kills];
+        weir_plan__execution own = weir_plan__base_step(s, step);
+        weir_plan__list makes = weir_plan__makes_of(s, own);
+        uint32_t killed = weir_plan__kills_of(s, own);
+        b->kept[step] += at_hand(b, weir_plan__reads_of(s, own), step);
+        for (uint32_t i = 0; i < makes.count; i++)
+            b->kept[step] += s->arena[makes.items[i]] == b->arena ? s->sizes[makes.items[i]] : 0;
+        if (killed != WEIR__NO_NAME && s->arena[killed] == b->arena)
+            b->kept[step] -= s->sizes[killed];
     }
 }
 
-static void mark(bounding *b, weir_plan__list list, uint8_t value) {
-    for (uint32_t i = 0; i < list.count; i++)
-        b->at_hand[list.items[i]] = value;
+/* What a base step needs and makes. */
+static void mark(bounding *b, uint32_t step, uint8_t value) {
+    weir_plan__execution own = weir_plan__base_step(b->steps, step);
+    weir_plan__list needs = weir_plan__reads_of(b->steps, own);
+    weir_plan__list makes = weir_plan__makes_of(b->steps, own);
+    for (uint32_t i = 0; i < needs.count; i++)
+        b->at_hand[needs.items[i]] = value;
+    for (uint32_t i = 0; i < makes.count; i++)
+        b->at_hand[makes.items[i]] = value;
 }
 
 /* Tensors that cross a step, by producer. */
 static size_t collect_groups(bounding *b, uint32_t step, uint64_t *sum) {
     const weir_plan__steps *s = b->steps;
-    weir_plan__made_step own = weir_plan__made_step_at(s, step);
     size_t count = 0;
     *sum = 0;
-    mark(b, own.needs, 1);
-    mark(b, own.makes, 1);
+    mark(b, step, 1);
     for (uint32_t t = 0; t < s->tensor_count; t++) {
         if (s->arena[t] != b->arena || cannot_go(s, t) || b->at_hand[t] || s->sizes[t] == 0 ||
             !stands_before(s, t, step) || !is_needed_after(s, t, step))
@@ -118,8 +122,7 @@ static size_t collect_groups(bounding *b, uint32_t step, uint64_t *sum) {
         b->groups[b->group_of[node] - 1].size += s->sizes[t];
         *sum += s->sizes[t];
     }
-    mark(b, own.needs, 0);
-    mark(b, own.makes, 0);
+    mark(b, step, 0);
     for (size_t i = 0; i < count; i++) {
         group *own_group = &b->groups[i];
         b->group_of[own_group->node] = 0;
@@ -208,8 +211,8 @@ static bool bound_arena(bounding *b, uint64_t *bound, uint64_t *least) {
     return true;
 }
 
-static bool find_bound(const weir_plan__steps *s, const weir_plan__budgets *budgets, const uint64_t *loads,
-                       uint64_t *bound, uint64_t *least, bool *is_possible) {
+static bool find_bound(const weir_plan__steps *s, const uint64_t *loads, uint64_t *bound, uint64_t *least,
+                       bool *is_possible) {
     const weir_env *env = s->env;
     size_t most = s->step_count + (size_t)s->tensor_count + 2;
     weir__arena memory;
@@ -221,16 +224,13 @@ static bool find_bound(const weir_plan__steps *s, const weir_plan__budgets *budg
     b.records = weir__arena_take(&memory, 2 * most * sizeof *b.records);
     b.at_hand = weir__arena_take_zero(&memory, (size_t)s->tensor_count + 1, 1);
     bool has_memory = b.time && !memory.is_short;
-    for (uint32_t i = 0; has_memory && i < s->step_count; i++) {
-        weir_plan__made_step own = weir_plan__made_step_at(s, i);
-        b.time[i + 1] =
-            b.time[i] + weir_plan__duration(s, (weir_plan__execution){own.node, own.is_back, true});
-    }
+    for (uint32_t i = 0; has_memory && i < s->step_count; i++)
+        b.time[i + 1] = b.time[i] + weir_plan__duration(s, weir_plan__base_step(s, i));
     *bound = 0;
     *is_possible = true;
-    for (unsigned i = 0; has_memory && i < budgets->count; i++) {
-        b.arena = budgets->items[i].arena;
-        b.limit = budgets->items[i].bytes;
+    for (unsigned i = 0; has_memory && i < s->budgets.count; i++) {
+        b.arena = s->budgets.items[i].arena;
+        b.limit = s->budgets.items[i].bytes;
         b.loads = loads + i * weir_plan__positions(s->step_count);
         *is_possible &= bound_arena(&b, bound, &least[i]);
     }
@@ -260,7 +260,6 @@ static bool strategy_at(uint32_t effort, uint32_t index, weir_plan__strategy *st
 
 typedef struct solving {
     const weir_plan__steps *steps;
-    const weir_plan__budgets *budgets;
     uint32_t effort;
     uint64_t work;
     weir_plan__schedule *best;
@@ -279,7 +278,7 @@ static void swap_schedules(weir_plan__schedule *a, weir_plan__schedule *b) {
 /* What was found takes the place of the best if it is cheaper. */
 static bool consider_other(solving *s) {
     uint64_t cost;
-    if (!weir_plan__schedule_hide(s->steps, s->budgets, &s->other, &s->hidden, &cost))
+    if (!weir_plan__schedule_hide(s->steps, &s->other, &s->hidden, &cost))
         return false;
     if (s->result->is_found && cost >= s->result->added_cost)
         return true;
@@ -289,18 +288,18 @@ static bool consider_other(solving *s) {
     return true;
 }
 
-static bool try_strategy(solving *s, const weir_plan__strategy *strategy, const weir_plan__budgets *budgets) {
+static bool try_strategy(solving *s, const weir_plan__strategy *strategy, const weir_plan__steps *steps) {
     bool is_found;
     if (s->work > (uint64_t)1 << (26 + s->effort / 2))
         return true;
     if (strategy->segments > 0 && 2 * (uint64_t)strategy->segments > s->steps->node_count)
         return true;
-    if (!weir_plan__remat_walk(s->steps, budgets, strategy, &s->work, WALK_WORK_MAX, &s->other, &is_found))
+    if (!weir_plan__remat_walk(steps, strategy, &s->work, &s->other, &is_found))
         return false;
     if (!is_found)
         return true;
     s->has_walked = true;
-    if (!weir_plan__schedule_prune(s->steps, s->budgets, s->effort >= 1, &s->other))
+    if (!weir_plan__schedule_prune(s->steps, s->effort >= 1, &s->other))
         return false;
     return consider_other(s);
 }
@@ -312,10 +311,10 @@ static bool try_exact(solving *s) {
     bool is_found;
     bool is_ended;
     if (s->effort < 4 || (r->is_found && r->added_cost <= r->lower_bound) ||
-        !weir_plan__remat_exact_applies(s->steps, s->budgets))
+        !weir_plan__remat_exact_applies(s->steps))
         return true;
-    if (!weir_plan__remat_exact(s->steps, s->budgets, (uint64_t)1 << (12 + s->effort), below, &s->other,
-                                &is_found, &is_ended))
+    if (!weir_plan__remat_exact(s->steps, (uint64_t)1 << (12 + s->effort), below, &s->other, &is_found,
+                                &is_ended))
         return false;
     if (is_found && !consider_other(s))
         return false;
@@ -327,13 +326,13 @@ static bool try_exact(solving *s) {
 /* All strategies with a part of the budgets. */
 static bool try_strategies(solving *s, uint64_t sixteenths, bool pages) {
     weir_plan__strategy strategy;
-    weir_plan__budgets budgets = *s->budgets;
+    weir_plan__steps steps = *s->steps;
     weir_plan__remat_result *r = s->result;
-    for (unsigned b = 0; sixteenths < 16 && b < budgets.count; b++)
-        budgets.items[b].bytes = budgets.items[b].bytes / 16 * sixteenths;
+    for (unsigned b = 0; sixteenths < 16 && b < steps.budgets.count; b++)
+        steps.budgets.items[b].bytes = steps.budgets.items[b].bytes / 16 * sixteenths;
     for (uint32_t i = 0; strategy_at(s->effort, i, &strategy); i++) {
         strategy.pages = pages;
-        if (!try_strategy(s, &strategy, &budgets))
+        if (!try_strategy(s, &strategy, &steps))
             return false;
         if (r->is_found && r->added_cost == r->lower_bound)
             break;
@@ -362,9 +361,9 @@ static bool search(solving *s) {
         return false;
     if (s->steps->link.overlaps && r->is_found) {
         /* Pages more of the best schedule, and lets its transfers run beside the computation. */
-        if (s->effort >= 1 && !weir_plan__schedule_swap(s->steps, s->budgets, s->best, &r->added_cost))
+        if (s->effort >= 1 && !weir_plan__schedule_swap(s->steps, s->best, &r->added_cost))
             return false;
-        if (!weir_plan__schedule_hide(s->steps, s->budgets, s->best, &s->hidden, &r->added_cost))
+        if (!weir_plan__schedule_hide(s->steps, s->best, &s->hidden, &r->added_cost))
             return false;
         if (s->hidden.count > 0)
             swap_schedules(s->best, &s->hidden);
@@ -376,27 +375,25 @@ static bool search(solving *s) {
 }
 
 /* The base steps as a schedule, their peaks, and their loads, which the caller releases. False: no memory. */
-static bool weigh_base(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                       weir_plan__schedule *schedule, uint64_t *peaks, uint64_t **loads, bool *is_valid) {
+static bool weigh_base(const weir_plan__steps *steps, weir_plan__schedule *schedule, uint64_t *peaks,
+                       uint64_t **loads) {
     size_t positions = weir_plan__positions(steps->step_count);
-    *loads = weir__allocate(steps->env, budgets->count * positions + 1, sizeof **loads);
-    return *loads && weir_plan__schedule_base(steps, schedule) &&
-           weir_plan__schedule_peaks(steps, schedule->items, schedule->count, budgets, peaks, *loads,
-                                     is_valid);
+    *loads = weir__allocate(steps->env, steps->budgets.count * positions + 1, sizeof **loads);
+    weir_plan__schedule_base(steps, schedule);
+    return *loads && !schedule->is_short && weir_plan__schedule_peaks(steps, schedule, peaks, *loads);
 }
 
-bool weir_plan__remat_solve(const weir_plan__steps *steps, const weir_plan__budgets *budgets, uint32_t effort,
-                            weir_plan__schedule *schedule, weir_plan__remat_result *result) {
-    solving s = {.steps = steps, .budgets = budgets, .effort = effort, .best = schedule, .result = result};
-    bool is_valid = false;
+bool weir_plan__remat_solve(const weir_plan__steps *steps, uint32_t effort, weir_plan__schedule *schedule,
+                            weir_plan__remat_result *result) {
+    solving s = {.steps = steps, .effort = effort, .best = schedule, .result = result};
     bool is_possible = true;
     uint64_t *loads;
     *result = (weir_plan__remat_result){0};
-    bool has_memory = weigh_base(steps, budgets, schedule, result->base, &loads, &is_valid);
-    if (has_memory && is_valid && weir_plan__within(budgets, result->base)) {
+    bool has_memory = weigh_base(steps, schedule, result->base, &loads);
+    if (has_memory && weir_plan__within(steps, result->base)) {
         result->is_found = result->is_optimal = true;
     } else if (has_memory) {
-        has_memory = find_bound(steps, budgets, loads, &result->lower_bound, result->least, &is_possible);
+        has_memory = find_bound(steps, loads, &result->lower_bound, result->least, &is_possible);
         result->is_impossible = !is_possible;
         if (has_memory && is_possible)
             has_memory = search(&s);
@@ -407,16 +404,14 @@ bool weir_plan__remat_solve(const weir_plan__steps *steps, const weir_plan__budg
     return has_memory;
 }
 
-bool weir_plan__remat_bound(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                            uint64_t *bound) {
+bool weir_plan__remat_bound(const weir_plan__steps *steps, uint64_t *bound) {
     uint64_t peaks[WEIR_PLAN__BUDGETS_MAX];
     uint64_t least[WEIR_PLAN__BUDGETS_MAX];
-    bool is_valid;
     bool is_possible;
     uint64_t *loads;
     weir_plan__schedule base = {0};
-    bool has_memory = weigh_base(steps, budgets, &base, peaks, &loads, &is_valid) &&
-                      find_bound(steps, budgets, loads, bound, least, &is_possible);
+    bool has_memory =
+        weigh_base(steps, &base, peaks, &loads) && find_bound(steps, loads, bound, least, &is_possible);
     weir__release(steps->env, loads);
     weir_plan__schedule_release(steps->env, &base);
     return has_memory;

@@ -20,7 +20,6 @@ typedef struct state {
 
 typedef struct exact {
     const weir_plan__steps *steps;
-    const weir_plan__budgets *budgets;
     uint64_t below;
     uint64_t state_limit;
     uint64_t looks; /* at successors of states, with a link: at most LOOKS for each state of the limit */
@@ -49,9 +48,9 @@ typedef struct exact {
     bool is_short_of_memory;
 } exact;
 
-bool weir_plan__remat_exact_applies(const weir_plan__steps *steps, const weir_plan__budgets *budgets) {
+bool weir_plan__remat_exact_applies(const weir_plan__steps *steps) {
     uint32_t free_ones = 0;
-    if (steps->link.bytes && weir_plan__budget_of(budgets, steps->host) != WEIR_PLAN__BUDGETS_MAX)
+    if (steps->link.bytes && weir_plan__budget_of(steps, steps->host) != WEIR_PLAN__BUDGETS_MAX)
         return false;
     for (uint32_t t = 0; t < steps->tensor_count; t++)
         free_ones += !steps->permanent[t];
@@ -89,7 +88,7 @@ static bool stands(const exact *e, uint32_t tensor, uint32_t step) {
 
 static void find_always(exact *e, unsigned budget, uint32_t step) {
     const weir_plan__steps *s = e->steps;
-    uint32_t arena = e->budgets->items[budget].arena;
+    uint32_t arena = e->steps->budgets.items[budget].arena;
     uint64_t before = 0;
     uint64_t at = 0;
     for (uint32_t t = 0; t < s->tensor_count; t++)
@@ -112,7 +111,7 @@ static void find_masks(exact *e) {
         if (!s->permanent[t])
             e->tensors[e->bits++] = t;
     for (unsigned i = 0; i < e->bits; i++) {
-        unsigned budget = weir_plan__budget_of(e->budgets, s->arena[e->tensors[i]]);
+        unsigned budget = weir_plan__budget_of(s, s->arena[e->tensors[i]]);
         uint64_t bit = (uint64_t)1 << i;
         if (budget != WEIR_PLAN__BUDGETS_MAX && s->sizes[e->tensors[i]] > 0)
             e->arena_bits[budget] |= bit;
@@ -125,7 +124,7 @@ static void find_masks(exact *e) {
         e->killed[i] = s->kills[i] == WEIR__NO_NAME ? 0 : bit_of(e, s->kills[i]);
     }
     for (uint32_t step = s->step_count; step-- > 0;) {
-        e->needed[step] = mask_of(e, weir_plan__made_step_at(s, step).needs);
+        e->needed[step] = mask_of(e, weir_plan__reads_of(s, weir_plan__base_step(s, step)));
         e->future[step] = e->future[step + 1] | e->needed[step];
     }
     for (uint32_t step = 0; step <= s->step_count; step++) {
@@ -133,7 +132,7 @@ static void find_masks(exact *e) {
         for (uint32_t p = step < s->node_count ? step : s->node_count; p-- > 0;)
             if (e->makes[s->order[p]] & e->useful[step])
                 e->useful[step] |= e->reads[s->order[p]];
-        for (unsigned b = 0; b < e->budgets->count && step < s->step_count; b++)
+        for (unsigned b = 0; b < e->steps->budgets.count && step < s->step_count; b++)
             find_always(e, b, step);
     }
 }
@@ -277,7 +276,7 @@ static void choose(exact *e, const move *m, unsigned budget, uint64_t rest, uint
 }
 
 static void drop_in(exact *e, const move *m, unsigned budget, uint64_t dropped) {
-    if (budget < e->budgets->count) {
+    if (budget < e->steps->budgets.count) {
         choose(e, m, budget, m->droppable & e->arena_bits[budget], dropped, 0, UINT64_MAX);
         return;
     }
@@ -300,10 +299,10 @@ static void drop_in(exact *e, const move *m, unsigned budget, uint64_t dropped) 
 
 static void try_move(exact *e, move *m, uint64_t pins, uint32_t step, bool is_base) {
     m->droppable = m->live & ~pins & ~m->made;
-    for (unsigned b = 0; b < e->budgets->count; b++) {
+    for (unsigned b = 0; b < e->steps->budgets.count; b++) {
         uint64_t always = is_base ? e->always_at[b][step] : e->always_before[b][step];
         uint64_t load = always + bytes_of(e, (m->live | m->made) & ~m->killed & e->arena_bits[b]);
-        uint64_t limit = e->budgets->items[b].bytes;
+        uint64_t limit = e->steps->budgets.items[b].bytes;
         m->excess[b] = load > limit ? load - limit : 0;
     }
     drop_in(e, m, 0, 0);
@@ -313,7 +312,7 @@ static void expand(exact *e, uint32_t index) {
     const weir_plan__steps *s = e->steps;
     state from = e->states[index];
     if (!(e->needed[from.step] & ~from.live)) {
-        weir_plan__made_step step = weir_plan__made_step_at(s, from.step);
+        weir_plan__execution step = weir_plan__base_step(s, from.step);
         move m = {.before = index,
                   .to_step = from.step + 1u,
                   .cost = from.cost,
@@ -353,7 +352,7 @@ static void expand(exact *e, uint32_t index) {
 
 /* ---- The search --------------------------------------------------------------------------------- */
 
-static bool write_path(exact *e, uint32_t index, weir_plan__schedule *schedule) {
+static void write_path(exact *e, uint32_t index, weir_plan__schedule *schedule) {
     const weir_plan__steps *s = e->steps;
     uint32_t after = 0;
     schedule->count = 0;
@@ -364,51 +363,43 @@ static bool write_path(exact *e, uint32_t index, weir_plan__schedule *schedule) 
     }
     for (uint32_t at = after; at > 0; at = e->states[at].before) {
         const state *to = &e->states[at];
+        weir_plan__execution execution = {0};
         for (uint64_t saved = to->saved; saved; saved &= saved - 1) { /* first what goes out */
-            uint32_t out = weir_plan__out_of(s, e->tensors[__builtin_ctzll(saved)]);
-            if (!weir_plan__schedule_add(s->env, schedule, (weir_plan__execution){out, false, false}))
-                return false;
+            execution.node = weir_plan__out_of(s, e->tensors[__builtin_ctzll(saved)]);
+            weir_plan__schedule_add(s->env, schedule, execution);
         }
-        weir_plan__execution execution = {.is_base = to->ran == 0};
-        if (to->ran == 0) {
-            weir_plan__made_step base = weir_plan__made_step_at(s, to->step - 1u);
-            execution.node = base.node;
-            execution.is_back = base.is_back;
-        } else {
+        if (to->ran == 0)
+            execution = weir_plan__base_step(s, to->step - 1u);
+        else
             execution.node =
                 to->ran < RAN_IN ? to->ran - 1u : weir_plan__in_of(s, e->tensors[to->ran - RAN_IN]);
-        }
-        if (!weir_plan__schedule_add(s->env, schedule, execution))
-            return false;
+        weir_plan__schedule_add(s->env, schedule, execution);
     }
-    return true;
 }
 
 /* Whether what is there before the first step keeps the budgets. */
 static bool start_fits(const exact *e) {
     const weir_plan__steps *s = e->steps;
-    for (unsigned b = 0; b < e->budgets->count; b++) {
+    for (unsigned b = 0; b < e->steps->budgets.count; b++) {
         uint64_t load = bytes_of(e, e->given & e->arena_bits[b]);
         for (uint32_t t = 0; t < s->tensor_count; t++)
             if (s->permanent[t] && s->producer[t] == WEIR__NO_NAME &&
-                s->arena[t] == e->budgets->items[b].arena)
+                s->arena[t] == e->steps->budgets.items[b].arena)
                 load += s->sizes[t];
-        if (load > e->budgets->items[b].bytes)
+        if (load > e->steps->budgets.items[b].bytes)
             return false;
     }
     return true;
 }
 
-bool weir_plan__remat_exact(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                            uint64_t state_limit, uint64_t below, weir_plan__schedule *schedule,
-                            bool *is_found, bool *is_ended) {
+bool weir_plan__remat_exact(const weir_plan__steps *steps, uint64_t state_limit, uint64_t below,
+                            weir_plan__schedule *schedule, bool *is_found, bool *is_ended) {
     const weir_env *env = steps->env;
     exact *e = weir__allocate_zero(env, 1, sizeof *e);
     *is_found = *is_ended = false;
     if (!e)
         return false;
     e->steps = steps;
-    e->budgets = budgets;
     e->below = below;
     e->state_limit = state_limit;
     e->table_size = state_limit;
@@ -428,13 +419,11 @@ bool weir_plan__remat_exact(const weir_plan__steps *steps, const weir_plan__budg
             expand(e, index);
             continue;
         }
-        *is_found = write_path(e, index, schedule);
-        e->is_short_of_memory |= !*is_found;
-        if (!*is_found)
-            break;
+        write_path(e, index, schedule);
+        *is_found = true;
     }
     *is_ended = e->table && !e->is_full;
-    bool has_memory = !e->is_short_of_memory;
+    bool has_memory = !e->is_short_of_memory && !schedule->is_short;
     weir__release(env, e->states);
     weir__release(env, e->heap);
     weir__release(env, e->table);

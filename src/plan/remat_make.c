@@ -1,22 +1,10 @@
-/* Rematerialisation and reordering as steps of making a plan: budgets from the arenas' settings, the search,
- * and what is said where nothing fits. */
+/* Rematerialisation as a step of making a plan: budgets from the arenas' settings, the search, and what is
+ * said where nothing fits. */
 #include <string.h>
 
 #include "plan/steps.h"
 
-#define REMAT_OPERATOR "UML_OS.TMMU.PrepareMemory_v2"
-
-enum { REORDER_NODES_MAX = 1 << 16, REORDER_ARENAS_MAX = 64 };
-
-/* ---- Settings in the graph's terms -------------------------------------------------------------- */
-
-/* The arena that a setting is for: the graph's, the host's after them, or WEIR__NO_NAME. */
-static uint32_t arena_of(const weir_graph *graph, const weir_plan__arena_setting *setting) {
-    if (weir_plan__same_text(setting->name, WEIR_PLAN__HOST) &&
-        weir__names_find(&graph->arenas, setting->name.data, setting->name.size) == WEIR__NO_NAME)
-        return graph->arenas.count;
-    return weir__names_find(&graph->arenas, setting->name.data, setting->name.size);
-}
+/* ---- Budgets ------------------------------------------------------------------------------------ */
 
 static weir_text name_of(const weir_graph *graph, uint32_t arena) {
     return arena < graph->arenas.count ? weir__name(&graph->arenas, arena)
@@ -29,11 +17,11 @@ static weir_status find_budgets(const weir_graph *graph, const weir_plan__limits
     const weir_plan__arena_setting *settings = limits->settings;
     budgets->count = 0;
     for (size_t i = 0; i < limits->setting_count; i++) {
-        uint32_t arena = arena_of(graph, &settings[i]);
+        uint32_t arena = weir_plan__arena_of_setting(graph, &settings[i]);
         if (arena == WEIR__NO_NAME || !settings[i].has_capacity)
             continue;
         if (budgets->count == WEIR_PLAN__BUDGETS_MAX)
-            return weir__fail(error, WEIR_CONTRACT_VIOLATION, REMAT_OPERATOR,
+            return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__PREPARE_OPERATOR,
                               "preset remat_enabled takes capacities of at most %d arenas",
                               WEIR_PLAN__BUDGETS_MAX);
         unsigned at = budgets->count++;
@@ -49,50 +37,30 @@ static weir_status find_budgets(const weir_graph *graph, const weir_plan__limits
     return WEIR_OK;
 }
 
-static weir_status make_steps(const weir_graph *graph, const weir_plan *plan,
-                              const weir_plan__liveness *liveness, const weir_plan__limits *limits,
-                              weir_plan__steps *steps, weir_error *error) {
-    size_t arenas = (size_t)graph->arenas.count + 1; /* and the host's */
-    uint64_t *alignments = weir__allocate(plan->env, arenas, sizeof *alignments);
-    *steps = (weir_plan__steps){.env = plan->env};
-    if (!alignments)
-        return weir__out_of_memory(error, REMAT_OPERATOR, arenas * sizeof *alignments);
-    for (size_t a = 0; a < arenas; a++)
-        alignments[a] = WEIR_ALIGNMENT_DEFAULT;
-    for (size_t i = 0; i < limits->setting_count; i++) {
-        uint32_t arena = arena_of(graph, &limits->settings[i]);
-        if (arena != WEIR__NO_NAME && limits->settings[i].has_alignment)
-            alignments[arena] = limits->settings[i].alignment;
-    }
-    weir_status status = weir_plan__steps_make(graph, plan, liveness, alignments, limits->link, steps, error);
-    weir__release(plan->env, alignments);
-    return status;
-}
-
 /* ---- Recomputing -------------------------------------------------------------------------------- */
 
 typedef struct recomputing {
     const weir_graph *graph;
     weir_plan *plan;
     const weir_plan__limits *limits;
-    weir_plan__budgets budgets;
     weir_plan__steps steps;
     weir_plan__schedule schedule;
     weir_plan__remat_result result;
 } recomputing;
 
 static weir_status report_nothing(const recomputing *r, weir_error *error) {
+    const weir_plan__budgets *budgets = &r->steps.budgets;
     unsigned at = 0;
-    for (unsigned b = r->budgets.count; b-- > 0;)
-        if (r->result.base[b] > r->budgets.items[b].bytes)
+    for (unsigned b = budgets->count; b-- > 0;)
+        if (r->result.base[b] > budgets->items[b].bytes)
             at = b;
-    for (unsigned b = r->budgets.count; b-- > 0;)
-        if (r->result.least[b] > r->budgets.items[b].bytes)
+    for (unsigned b = budgets->count; b-- > 0;)
+        if (r->result.least[b] > budgets->items[b].bytes)
             at = b;
-    weir_text arena = name_of(r->graph, r->budgets.items[at].arena);
-    uint64_t capacity = r->budgets.items[at].bytes;
+    weir_text arena = name_of(r->graph, budgets->items[at].arena);
+    uint64_t capacity = budgets->items[at].bytes;
     weir_status status = weir__fail(
-        error, WEIR_ARENA_TOO_SMALL, REMAT_OPERATOR,
+        error, WEIR_ARENA_TOO_SMALL, WEIR_PLAN__PREPARE_OPERATOR,
         "arena '%.*s' needs %llu bytes and may have %llu, and recomputing %s not help enough: "
         "%llu bytes are "
         "live at one step in every schedule; %s",
@@ -144,17 +112,17 @@ static bool count_executions(recomputing *r) {
 
 static weir_status solve(recomputing *r, weir_plan__liveness *liveness, weir_error *error) {
     weir_plan *plan = r->plan;
-    bool has_memory =
-        weir_plan__remat_solve(&r->steps, &r->budgets, r->limits->effort, &r->schedule, &r->result);
-    if (has_memory && weir_plan__has_slack(r->limits->settings, r->limits->setting_count)) {
+    bool has_memory = weir_plan__remat_solve(&r->steps, r->limits->effort, &r->schedule, &r->result);
+    if (has_memory && weir_plan__has_slack(r->limits)) {
         /* The bound is that of the capacities, whatever the packing took from the budgets. */
-        weir_plan__budgets capacities;
-        WEIR__TRY(find_budgets(r->graph, r->limits, false, &capacities, error));
-        has_memory = weir_plan__remat_bound(&r->steps, &capacities, &r->result.lower_bound);
+        weir_plan__steps whole = r->steps;
+        WEIR__TRY(find_budgets(r->graph, r->limits, false, &whole.budgets, error));
+        has_memory = weir_plan__remat_bound(&whole, &r->result.lower_bound);
         r->result.is_optimal = r->result.lower_bound == r->result.added_cost;
     }
     if (!has_memory)
-        return weir__out_of_memory(error, REMAT_OPERATOR, r->steps.tensor_count * sizeof(uint64_t));
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR,
+                                   r->steps.tensor_count * sizeof(uint64_t));
     if (!r->result.is_found)
         return report_nothing(r, error);
     if (r->schedule.count == r->steps.step_count)
@@ -164,7 +132,8 @@ static weir_status solve(recomputing *r, weir_plan__liveness *liveness, weir_err
                                     .lower_bound = r->result.lower_bound,
                                     .optimal = r->result.is_optimal};
     if (!count_executions(r))
-        return weir__out_of_memory(error, REMAT_OPERATOR, r->steps.tensor_count * sizeof(uint64_t));
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR,
+                                   r->steps.tensor_count * sizeof(uint64_t));
     return weir_plan__remat_apply(r->graph, plan, liveness, &r->steps, &r->schedule, error);
 }
 
@@ -173,137 +142,19 @@ weir_status weir_plan__recompute(const weir_graph *graph, weir_plan *plan, weir_
     recomputing r = {.graph = graph, .plan = plan, .limits = limits};
     if (limits->link.bytes &&
         weir__names_find(&graph->arenas, WEIR_PLAN__HOST, sizeof WEIR_PLAN__HOST - 1) != WEIR__NO_NAME)
-        return weir__fail(error, WEIR_INVALID_IR, REMAT_OPERATOR,
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s: it has an arena 'host', which is where tensors are paged to; rename it, or "
                           "plan without a link",
                           graph->source);
-    weir_status status = find_budgets(graph, limits, true, &r.budgets, error);
-    if (status != WEIR_OK || r.budgets.count == 0)
+    weir_plan__budgets budgets;
+    weir_status status = find_budgets(graph, limits, true, &budgets, error);
+    if (status != WEIR_OK || budgets.count == 0)
         return status;
-    status = make_steps(graph, plan, liveness, limits, &r.steps, error);
+    status = weir_plan__steps_make(graph, plan, liveness, limits, &r.steps, error);
+    r.steps.budgets = budgets;
     if (status == WEIR_OK)
         status = solve(&r, liveness, error);
     weir_plan__steps_release(&r.steps);
     weir_plan__schedule_release(plan->env, &r.schedule);
-    return status;
-}
-
-/* ---- Another order ------------------------------------------------------------------------------ */
-
-typedef struct ordering {
-    const weir_env *env;
-    const weir_graph *graph;
-    weir_plan__graph_mode mode;
-    const weir_plan__limits *limits; /* without a link */
-    uint32_t *position;              /* scratch */
-} ordering;
-
-/* The steps of an order. The caller releases them, in any case. */
-static weir_status steps_of_order(const ordering *o, const uint32_t *order, weir_plan__steps *steps,
-                                  weir_error *error) {
-    weir_plan plan = {.env = o->env, .mode = o->mode};
-    weir_plan__liveness liveness = {
-        .order = order, .position = o->position, .shares_places = o->graph->has_aliases};
-    for (uint32_t p = 0; p < weir_plan__node_count(o->graph); p++)
-        o->position[order[p]] = p + 1;
-    *steps = (weir_plan__steps){.env = plan.env};
-    weir_status status = weir_plan__analyze_liveness(o->graph, &plan, &liveness, error);
-    if (status == WEIR_OK)
-        status = make_steps(o->graph, &plan, &liveness, o->limits, steps, error);
-    weir_plan__liveness_release(plan.env, &liveness);
-    weir__release(plan.env, plan.id_text);
-    weir__release(plan.env, plan.id_ends);
-    weir__release(plan.env, plan.rows);
-    weir__release(plan.env, plan.looks);
-    weir__release(plan.env, plan.dimensions);
-    return status;
-}
-
-/* `best` is the given order at first; `other` has as much room. */
-static weir_status try_candidates(const ordering *o, const weir_plan__steps *given, uint32_t effort,
-                                  uint32_t *best, uint32_t *other, weir_plan_reorder *found,
-                                  weir_error *error) {
-    weir_status status = WEIR_OK;
-    for (unsigned i = 0; status == WEIR_OK && i < WEIR_PLAN__ORDER_CANDIDATES; i++) {
-        bool has_one;
-        uint64_t peak;
-        if (found->peak == found->lower_bound)
-            break;
-        if (!weir_plan__order_candidate(given, i, effort, other, &has_one))
-            return weir__out_of_memory(error, REMAT_OPERATOR, given->node_count * sizeof *other);
-        if (!has_one)
-            continue;
-        weir_plan__steps steps;
-        status = steps_of_order(o, other, &steps, error);
-        if (status == WEIR_OK && !weir_plan__order_peak(&steps, &peak))
-            status = weir__out_of_memory(error, REMAT_OPERATOR, steps.tensor_count);
-        weir_plan__steps_release(&steps);
-        if (status == WEIR_INVALID_IR && o->graph->has_aliases) { /* it would overwrite a place too early */
-            status = WEIR_OK;
-            continue;
-        }
-        if (status == WEIR_OK && peak < found->peak) {
-            memcpy(best, other, given->node_count * sizeof *best);
-            found->peak = peak;
-            found->is_changed = true;
-        }
-    }
-    return status;
-}
-
-weir_status weir_plan__find_better_order(const weir_env *env, const weir_graph *graph,
-                                         weir_plan__graph_mode mode, const uint32_t *given,
-                                         const weir_plan__arena_setting *settings, size_t setting_count,
-                                         uint32_t effort, uint32_t **order, weir_plan_reorder *found,
-                                         weir_error *error) {
-    size_t nodes = weir_plan__node_count(graph);
-    weir_plan__limits limits = {.settings = settings, .setting_count = setting_count};
-    ordering o = {env, graph, mode, &limits, NULL};
-    *order = NULL;
-    *found = (weir_plan_reorder){.is_tried = true};
-    if (nodes > REORDER_NODES_MAX || graph->arenas.count > REORDER_ARENAS_MAX)
-        return WEIR_OK;
-    o.position = weir__allocate(env, nodes + 1, sizeof *o.position);
-    uint32_t *best = weir__allocate(env, nodes + 1, sizeof *best);
-    uint32_t *other = weir__allocate(env, nodes + 1, sizeof *other);
-    weir_plan__steps steps = {.env = env};
-    weir_status status = WEIR_OK;
-    if (!o.position || !best || !other)
-        status = weir__out_of_memory(error, REMAT_OPERATOR, nodes * sizeof *best);
-    if (status == WEIR_OK) {
-        memcpy(best, given, nodes * sizeof *best);
-        status = steps_of_order(&o, best, &steps, error);
-    }
-    if (status == WEIR_OK && (!weir_plan__order_peak(&steps, &found->given_peak) ||
-                              !weir_plan__order_bound(&steps, &found->lower_bound)))
-        status = weir__out_of_memory(error, REMAT_OPERATOR, nodes * sizeof *best);
-    found->peak = found->given_peak;
-    if (status == WEIR_OK)
-        status = try_candidates(&o, &steps, effort, best, other, found, error);
-    weir_plan__steps_release(&steps);
-    weir__release(env, o.position);
-    weir__release(env, other);
-    if (status == WEIR_OK && found->is_changed)
-        *order = best;
-    else
-        weir__release(env, best);
-    return status;
-}
-
-weir_status weir_plan__keep_order(weir_plan *plan, const weir_graph *graph, const uint32_t *order,
-                                  weir_error *error) {
-    weir_plan__schedule schedule = {0};
-    uint32_t nodes = weir_plan__node_count(graph);
-    uint32_t count = plan->mode == WEIR_PLAN__BACKWARD ? 2 * nodes : nodes;
-    weir_status status = WEIR_OK;
-    for (uint32_t i = 0; status == WEIR_OK && i < count; i++) {
-        bool is_back = i >= nodes;
-        weir_plan__execution item = {order[is_back ? count - 1 - i : i], is_back, true};
-        if (!weir_plan__schedule_add(plan->env, &schedule, item))
-            status = weir__out_of_memory(error, REMAT_OPERATOR, count * sizeof item);
-    }
-    if (status == WEIR_OK)
-        status = weir_plan__keep_schedule(plan, graph, NULL, &schedule, error);
-    weir_plan__schedule_release(plan->env, &schedule);
     return status;
 }

@@ -43,7 +43,6 @@ bool weir_plan__schedule_waits(const weir_plan__steps *steps, const weir_plan__s
 typedef struct hiding {
     weir__arena memory; /* of all arrays but `time` */
     const weir_plan__steps *steps;
-    const weir_plan__budgets *budgets;
     const weir_plan__schedule *from;
     size_t positions;
     uint64_t *loads; /* of each budget at each position, with what lives longer than in `from` */
@@ -63,18 +62,16 @@ static bool open_hiding(hiding *h) {
     size_t places = h->from->count + 3;
     size_t tensors = (size_t)s->all_tensors + 1;
     uint64_t peaks[WEIR_PLAN__BUDGETS_MAX];
-    bool is_valid;
     weir__arena_init(&h->memory, s->env);
     h->positions = weir_plan__positions(h->from->count);
     h->time = weir__allocate_zero(s->env, places, 2 * sizeof *h->time);
-    h->loads = weir__arena_take(&h->memory, (h->budgets->count * h->positions + 1) * sizeof *h->loads);
+    h->loads = weir__arena_take(&h->memory, (s->budgets.count * h->positions + 1) * sizeof *h->loads);
     h->until = weir__arena_take_zero(&h->memory, places, sizeof *h->until);
     h->made = weir__arena_take_zero(&h->memory, tensors, sizeof *h->made);
     h->touched = weir__arena_take_zero(&h->memory, tensors, sizeof *h->touched);
     h->issues = weir__arena_take(&h->memory, 2 * places * sizeof *h->issues);
     h->waits = weir__arena_take(&h->memory, 2 * places * sizeof *h->waits);
-    if (!h->time || h->memory.is_short ||
-        !weir_plan__schedule_peaks(s, h->from->items, h->from->count, h->budgets, peaks, h->loads, &is_valid))
+    if (!h->time || h->memory.is_short || !weir_plan__schedule_peaks(s, h->from, peaks, h->loads))
         return false;
     h->latest = h->time + places;
     for (size_t i = 0; i < h->from->count; i++) {
@@ -93,7 +90,7 @@ static void find_limits(hiding *h) {
         h->made[t] = end;
     for (uint32_t p = end - 1; p > 0; p--) {
         weir_plan__execution e = h->from->items[p - 1];
-        weir_plan__list makes = weir_plan__list_at(&s->outputs, e.node);
+        weir_plan__list makes = weir_plan__makes_of(s, e);
         if (weir_plan__is_transfer(s, e)) {
             uint32_t tensor = weir_plan__moved_by(s, e.node);
             uint64_t move = weir_plan__move_of(s, tensor);
@@ -104,21 +101,21 @@ static void find_limits(hiding *h) {
                 h->latest[p] = next;
             }
         }
-        for (uint32_t k = 0; k < makes.count && !e.is_back; k++)
+        for (uint32_t k = 0; k < makes.count; k++)
             h->made[makes.items[k]] = p;
-        if (!e.is_back && s->kills[e.node] != WEIR__NO_NAME)
-            h->made[s->kills[e.node]] = p;
+        if (weir_plan__kills_of(s, e) != WEIR__NO_NAME)
+            h->made[weir_plan__kills_of(s, e)] = p;
     }
     memset(h->made, 0, s->all_tensors * sizeof *h->made);
 }
 
 /* Whether a tensor can be at one more position; if so it is counted there. */
 static bool takes(hiding *h, uint32_t tensor, uint32_t position) {
-    unsigned b = weir_plan__budget_of(h->budgets, h->steps->arena[tensor]);
+    unsigned b = weir_plan__budget_of(h->steps, h->steps->arena[tensor]);
     if (b == WEIR_PLAN__BUDGETS_MAX)
         return true;
     uint64_t *load = &h->loads[b * h->positions + position];
-    if (*load + h->steps->sizes[tensor] > h->budgets->items[b].bytes)
+    if (*load + h->steps->sizes[tensor] > h->steps->budgets.items[b].bytes)
         return false;
     *load += h->steps->sizes[tensor];
     return true;
@@ -144,7 +141,7 @@ static void hide(hiding *h) {
     uint32_t previous = 0; /* after which place the last `in` began */
     for (uint32_t p = 1; p <= h->from->count; p++) {
         weir_plan__execution e = h->from->items[p - 1];
-        weir_plan__list makes = weir_plan__list_at(&s->outputs, e.node);
+        weir_plan__list makes = weir_plan__makes_of(s, e);
         if (weir_plan__is_transfer(s, e)) {
             uint32_t tensor = weir_plan__moved_by(s, e.node);
             unsigned kind = weir_plan__transfer_of(s, e.node);
@@ -168,41 +165,35 @@ static void hide(hiding *h) {
             h->waits[h->count++] = (weir__record){wait, p};
         }
         touch(h->touched, weir_plan__reads_of(s, e), p);
-        if (e.is_back)
-            continue;
         touch(h->touched, makes, p);
         for (uint32_t k = 0; k < makes.count; k++)
             h->made[makes.items[k]] = p;
     }
 }
 
-static bool write_hidden(hiding *h, weir_plan__schedule *to) {
+static void write_hidden(hiding *h, weir_plan__schedule *to) {
     const weir_plan__steps *s = h->steps;
     const weir_plan__execution *items = h->from->items;
     size_t issue = 0;
     size_t wait = 0;
-    bool has_memory = true;
     weir__sort_records(h->issues, h->issues + h->count, h->count, NULL, NULL);
     weir__sort_records(h->waits, h->waits + h->count, h->count, NULL, NULL);
-    to->count = 0;
     for (uint32_t p = 0; p <= h->from->count; p++) {
         if (p > 0 && !weir_plan__is_transfer(s, items[p - 1]))
-            has_memory &= weir_plan__schedule_add(s->env, to, items[p - 1]);
+            weir_plan__schedule_add(s->env, to, items[p - 1]);
         for (; wait < h->count && h->waits[wait].key == p; wait++) {
             uint32_t tensor = weir_plan__moved_by(s, items[h->waits[wait].index - 1].node);
-            weir_plan__execution item = {weir_plan__wait_of(s, tensor), false, false};
-            has_memory &= weir_plan__schedule_add(s->env, to, item);
+            weir_plan__schedule_add(s->env, to,
+                                    (weir_plan__execution){.node = weir_plan__wait_of(s, tensor)});
         }
         for (; issue < h->count && h->issues[issue].key == p; issue++)
-            has_memory &= weir_plan__schedule_add(s->env, to, items[h->issues[issue].index - 1]);
+            weir_plan__schedule_add(s->env, to, items[h->issues[issue].index - 1]);
     }
-    return has_memory;
 }
 
-bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                              const weir_plan__schedule *schedule, weir_plan__schedule *hidden,
-                              uint64_t *cost) {
-    hiding h = {.steps = steps, .budgets = budgets, .from = schedule};
+bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__schedule *schedule,
+                              weir_plan__schedule *hidden, uint64_t *cost) {
+    hiding h = {.steps = steps, .from = schedule};
     uint64_t waited;
     uint64_t runs = weir_plan__schedule_cost(steps, schedule, false);
     *cost = weir_plan__schedule_cost(steps, schedule, true);
@@ -213,11 +204,11 @@ bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__bu
     if (has_memory) {
         find_limits(&h);
         hide(&h);
-        has_memory = write_hidden(&h, hidden);
+        write_hidden(&h, hidden);
     }
     weir__release(steps->env, h.time);
     weir__arena_release(&h.memory);
-    if (!has_memory || !weir_plan__schedule_waits(steps, hidden, &waited))
+    if (!has_memory || hidden->is_short || !weir_plan__schedule_waits(steps, hidden, &waited))
         return false;
     uint64_t other = weir_plan__add_capped(runs, waited);
     if (other < *cost)

@@ -5,8 +5,6 @@
 
 #include "plan/steps.h"
 
-#define REMAT_OPERATOR "UML_OS.TMMU.PrepareMemory_v2"
-
 enum { SUFFIX_MAX = 6 + 10 }; /* ".again" and a number */
 
 typedef struct applying {
@@ -104,8 +102,7 @@ static void touch_list(alias_walk *w, weir_plan__list list, uint32_t place) {
 static void touch_execution(alias_walk *w, weir_plan__execution execution, uint32_t place) {
     const weir_plan__steps *s = w->a->steps;
     weir_plan__list reads = weir_plan__reads_of(s, execution);
-    weir_plan__list makes = weir_plan__list_at(&s->outputs, execution.node);
-    makes.count = execution.is_back ? 0 : makes.count;
+    weir_plan__list makes = weir_plan__makes_of(s, execution);
     for (uint32_t i = 0; i < makes.count; i++)
         w->instance[makes.items[i]]++;
     touch_list(w, reads, place);
@@ -147,28 +144,34 @@ static bool place_aliases(applying *a, const weir_plan__schedule *schedule, bool
 
 /* ---- Rows ---------------------------------------------------------------------------------------- */
 
-static bool enlarge(const weir_env *env, void **memory, size_t count, size_t size) {
-    size_t capacity = 0;
-    return weir__grow(env, memory, &capacity, count + 1, size);
+/* The same with more room; NULL: no memory. */
+static void *enlarge(weir_plan *plan, const void *old, size_t old_size, size_t size) {
+    void *more = weir__arena_take(&plan->memory, size);
+    if (more && old_size > 0)
+        memcpy(more, old, old_size);
+    return more;
 }
 
 /* From numbers of instances to rows, and room for all of them. False: no memory. */
-static bool make_rows(applying *a, uint64_t *total) {
+static bool make_rows(applying *a, size_t *total) {
     weir_plan *plan = a->plan;
-    uint64_t row = plan->count;
-    size_t text = plan->count ? (size_t)plan->id_ends[plan->count - 1] : 0;
+    size_t count = plan->count, row = count;
+    size_t old_text = count ? (size_t)plan->id_ends[count - 1] : 0, text = old_text;
     for (uint32_t t = 0; t < a->steps->all_tensors; t++) {
-        uint32_t count = a->again_first[t];
+        uint32_t instances = a->again_first[t];
         a->again_first[t] = (uint32_t)row - 1;
-        row += count;
-        text += count * (weir__name(&a->graph->tensor_ids, t % a->steps->tensor_count).size + SUFFIX_MAX);
+        row += instances;
+        text += instances * (weir__name(&a->graph->tensor_ids, t % a->steps->tensor_count).size + SUFFIX_MAX);
     }
     a->again_first[a->steps->all_tensors] = (uint32_t)row - 1;
     *total = row;
-    return row < WEIR__NO_NAME && enlarge(plan->env, (void **)&plan->id_text, text, 1) &&
-           enlarge(plan->env, (void **)&plan->id_ends, row, sizeof *plan->id_ends) &&
-           enlarge(plan->env, (void **)&plan->rows, row, sizeof *plan->rows) &&
-           enlarge(plan->env, (void **)&plan->looks, row, sizeof *plan->looks);
+    if (row >= WEIR__NO_NAME)
+        return false;
+    plan->id_text = enlarge(plan, plan->id_text, old_text, text);
+    plan->id_ends = enlarge(plan, plan->id_ends, count * sizeof *plan->id_ends, row * sizeof *plan->id_ends);
+    plan->rows = enlarge(plan, plan->rows, count * sizeof *plan->rows, row * sizeof *plan->rows);
+    plan->looks = enlarge(plan, plan->looks, count * sizeof *plan->looks, row * sizeof *plan->looks);
+    return !plan->memory.is_short;
 }
 
 static weir_status name_rows(applying *a, weir_error *error) {
@@ -185,7 +188,7 @@ static weir_status name_rows(applying *a, weir_error *error) {
             plan->id_ends[plan->count++] = begin + id.size + size;
             weir_text again = weir_plan__id(plan, plan->count - 1);
             if (weir__names_find(&a->graph->tensor_ids, again.data, again.size) != WEIR__NO_NAME)
-                return weir__fail(error, WEIR_INVALID_IR, REMAT_OPERATOR,
+                return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                                   "%s: tensor '%.*s' is %s as '%.*s', but the graph has a tensor of "
                                   "that id; rename it",
                                   a->graph->source, WEIR_PLAN__SHOW(id),
@@ -199,27 +202,27 @@ static weir_status name_rows(applying *a, weir_error *error) {
 static weir_status fill_plan(applying *a, const weir_plan__schedule *schedule, weir_plan__liveness *liveness,
                              weir_plan__lives_scratch *scratch, weir_error *error) {
     weir_plan *plan = a->plan;
-    const weir_env *env = plan->env;
     bool is_valid =
         weir_plan__schedule_lives(a->steps, schedule->items, schedule->count, scratch, count_instance, a);
     assert(is_valid && "a schedule that was chosen reads only what is there");
     if (!place_aliases(a, schedule, false))
-        return weir__out_of_memory(error, REMAT_OPERATOR, a->steps->tensor_count * sizeof(uint32_t));
-    uint64_t total;
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR,
+                                   a->steps->tensor_count * sizeof(uint32_t));
+    size_t total;
     if (!make_rows(a, &total))
-        return weir__out_of_memory(error, REMAT_OPERATOR, (size_t)total * sizeof *plan->rows);
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, total * sizeof *plan->rows);
     if (liveness->overwritten) {
-        a->overwritten = weir__allocate(env, (size_t)total, sizeof *a->overwritten);
+        a->overwritten = weir__arena_take(&liveness->memory, total * sizeof *a->overwritten);
         if (!a->overwritten)
-            return weir__out_of_memory(error, REMAT_OPERATOR, (size_t)total * sizeof *a->overwritten);
-        memset(a->overwritten, 0xFF, (size_t)total * sizeof *a->overwritten);
-        weir__release(env, liveness->overwritten);
+            return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, total * sizeof *a->overwritten);
+        memset(a->overwritten, 0xFF, total * sizeof *a->overwritten);
         liveness->overwritten = a->overwritten;
     }
     WEIR__TRY(name_rows(a, error));
     weir_plan__schedule_lives(a->steps, schedule->items, schedule->count, scratch, fill_instance, a);
     if (!place_aliases(a, schedule, true))
-        return weir__out_of_memory(error, REMAT_OPERATOR, a->steps->tensor_count * sizeof(uint32_t));
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR,
+                                   a->steps->tensor_count * sizeof(uint32_t));
     for (uint32_t i = 0; i < a->steps->gradient_count; i++) {
         weir_plan__row *row = &plan->rows[a->steps->tensor_count + i];
         row->birth = scratch->step_places[a->steps->gradients[i].first];
@@ -235,15 +238,16 @@ static weir_status fill_plan(applying *a, const weir_plan__schedule *schedule, w
 
 /* ---- The schedule in the plan ------------------------------------------------------------------- */
 
-weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph, const weir_plan__steps *steps,
-                                     const weir_plan__schedule *schedule, weir_error *error) {
-    uint32_t nodes = weir_plan__node_count(graph);
-    size_t text = nodes ? (size_t)graph->node_ids.ends[nodes - 1] : 0;
-    plan->schedule = weir__allocate(plan->env, schedule->count + 1, sizeof *plan->schedule);
-    plan->node_text = weir__allocate(plan->env, text + 1, 1);
-    plan->node_ends = weir__allocate(plan->env, (size_t)nodes + 1, sizeof *plan->node_ends);
-    if (!plan->schedule || !plan->node_text || !plan->node_ends)
-        return weir__out_of_memory(error, REMAT_OPERATOR, schedule->count * sizeof *plan->schedule);
+static weir_status keep_schedule(weir_plan *plan, const weir_graph *graph, const weir_plan__steps *steps,
+                                 const weir_plan__schedule *schedule, weir_error *error) {
+    const weir__names *ids = &graph->node_ids;
+    size_t text = ids->count ? (size_t)ids->ends[ids->count - 1] : 0;
+    plan->schedule = weir__arena_take(&plan->memory, (schedule->count + 1) * sizeof *plan->schedule);
+    plan->nodes.text = weir__allocate(plan->env, text, 1);
+    plan->nodes.ends = weir__allocate(plan->env, ids->count, sizeof *ids->ends);
+    if (!plan->schedule || !plan->nodes.text || !plan->nodes.ends)
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR,
+                                   schedule->count * sizeof *plan->schedule);
     for (size_t i = 0; i < schedule->count; i++) {
         weir_plan__execution e = schedule->items[i];
         plan->schedule[i] = (weir_plan__kept_step){e.node, e.is_back ? WEIR_STEP_BACK : WEIR_STEP_RUN,
@@ -253,13 +257,28 @@ weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph, c
                 weir_plan__moved_by(steps, e.node),
                 (uint8_t)(WEIR_STEP_OUT + weir_plan__transfer_of(steps, e.node)), .is_again = false};
     }
-    if (nodes > 0) {
-        memcpy(plan->node_text, graph->node_ids.text, text);
-        memcpy(plan->node_ends, graph->node_ids.ends, nodes * sizeof *plan->node_ends);
+    if (ids->count > 0) {
+        memcpy(plan->nodes.text, ids->text, text);
+        memcpy(plan->nodes.ends, ids->ends, ids->count * sizeof *ids->ends);
     }
     plan->schedule_count = schedule->count;
-    plan->node_count = nodes;
+    plan->nodes.count = ids->count;
     return WEIR_OK;
+}
+
+weir_status weir_plan__keep_order(weir_plan *plan, const weir_graph *graph, const uint32_t *order,
+                                  weir_error *error) {
+    weir_plan__schedule schedule = {0};
+    uint32_t nodes = weir_plan__node_count(graph);
+    for (uint32_t i = 0; i < nodes; i++)
+        weir_plan__schedule_add(plan->env, &schedule, (weir_plan__execution){order[i], false, true});
+    for (uint32_t i = nodes; plan->mode == WEIR_PLAN__BACKWARD && i-- > 0;)
+        weir_plan__schedule_add(plan->env, &schedule, (weir_plan__execution){order[i], true, true});
+    weir_status status = schedule.is_short ? weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR,
+                                                                 nodes * sizeof *schedule.items)
+                                           : keep_schedule(plan, graph, NULL, &schedule, error);
+    weir_plan__schedule_release(plan->env, &schedule);
+    return status;
 }
 
 weir_status weir_plan__remat_apply(const weir_graph *graph, weir_plan *plan, weir_plan__liveness *liveness,
@@ -268,15 +287,15 @@ weir_status weir_plan__remat_apply(const weir_graph *graph, weir_plan *plan, wei
     applying a = {.graph = graph, .plan = plan, .steps = steps, .shares_places = liveness->shares_places};
     weir_plan__lives_scratch scratch;
     if (schedule->count >= UINT32_MAX - 4)
-        return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, REMAT_OPERATOR,
+        return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s: the schedule has more than 2^32 steps", graph->source);
     bool has_memory = weir_plan__lives_open(steps, &scratch);
     a.again_first = weir__allocate_zero(plan->env, (size_t)steps->all_tensors + 1, sizeof *a.again_first);
     weir_status status = has_memory && a.again_first
                              ? fill_plan(&a, schedule, liveness, &scratch, error)
-                             : weir__out_of_memory(error, REMAT_OPERATOR, steps->tensor_count);
+                             : weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, steps->tensor_count);
     if (status == WEIR_OK)
-        status = weir_plan__keep_schedule(plan, graph, steps, schedule, error);
+        status = keep_schedule(plan, graph, steps, schedule, error);
     weir_plan__lives_close(plan->env, &scratch);
     weir__release(plan->env, a.again_first);
     return status;
@@ -289,8 +308,7 @@ weir_plan_step weir_plan_step_at(const weir_plan *plan, size_t place) {
         step.node = weir_plan__id(plan, kept.index);
         return step;
     }
-    uint64_t begin = kept.index ? plan->node_ends[kept.index - 1] : 0;
-    step.node = (weir_text){plan->node_text + begin, (size_t)(plan->node_ends[kept.index] - begin)};
+    step.node = weir__name(&plan->nodes, kept.index);
     step.is_again = kept.is_again;
     return step;
 }
@@ -304,8 +322,7 @@ const char *weir_plan_step_kind_name(weir_plan_step_kind kind) {
 /* ---- From a file -------------------------------------------------------------------------------- */
 
 /* One [kind, node or tensor id]; the first run of a node and its backward step are base steps. */
-static weir_status read_step(const weir_cbor_value *list, weir__names *names, const weir_plan *plan,
-                             weir_plan__kept_step *step) {
+static weir_status read_step(const weir_cbor_value *list, weir_plan *plan, weir_plan__kept_step *step) {
     weir_cbor_iterator it = weir_cbor_children(list);
     weir_cbor_value kind;
     weir_cbor_value id;
@@ -320,7 +337,7 @@ static weir_status read_step(const weir_cbor_value *list, weir__names *names, co
     weir_text text = weir_plan__text_of(&id);
     if (step->kind >= WEIR_STEP_OUT)
         return weir_plan__find_id(plan, NULL, text, (weir_text){0}, &step->index) ? WEIR_OK : WEIR_INVALID_IR;
-    weir__name_result found = weir__names_add(plan->env, names, text.data, text.size, &step->index);
+    weir__name_result found = weir__names_add(plan->env, &plan->nodes, text.data, text.size, &step->index);
     bool is_back = step->kind == WEIR_STEP_BACK;
     step->is_again = !is_back && found == WEIR__NAME_PRESENT;
     if (found == WEIR__NAME_NO_MEMORY)
@@ -329,26 +346,20 @@ static weir_status read_step(const weir_cbor_value *list, weir__names *names, co
 }
 
 weir_status weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list) {
-    weir__names names = {0};
     weir_cbor_iterator it = weir_cbor_children(list);
     weir_cbor_value item;
     if (list->type != WEIR_CBOR_ARRAY || list->number >= UINT32_MAX - 4)
         return WEIR_INVALID_IR;
-    plan->schedule = weir__allocate(plan->env, (size_t)list->number + 1, sizeof *plan->schedule);
-    weir_status status = plan->schedule ? WEIR_OK : WEIR_OUT_OF_MEMORY;
-    while (status == WEIR_OK && weir_cbor_next(&it, NULL, &item)) {
+    plan->schedule = weir__arena_take(&plan->memory, ((size_t)list->number + 1) * sizeof *plan->schedule);
+    if (!plan->schedule)
+        return WEIR_OUT_OF_MEMORY;
+    while (weir_cbor_next(&it, NULL, &item)) {
         weir_plan__kept_step *step = &plan->schedule[plan->schedule_count];
-        status = read_step(&item, &names, plan, step);
-        plan->schedule_count += status == WEIR_OK;
-        plan->remat.runs_again += status == WEIR_OK && step->is_again;
+        WEIR__TRY(read_step(&item, plan, step));
+        plan->schedule_count++;
+        plan->remat.runs_again += step->is_again;
     }
-    plan->node_text = names.text; /* the names' text and ends are the plan's from here on */
-    plan->node_ends = names.ends;
-    plan->node_count = names.count;
-    names.text = NULL;
-    names.ends = NULL;
-    weir__names_release(plan->env, &names);
-    return status;
+    return WEIR_OK;
 }
 
 /* The row whose id is that of a row and a suffix. */

@@ -11,23 +11,18 @@ void weir_plan__schedule_release(const weir_env *env, weir_plan__schedule *sched
     *schedule = (weir_plan__schedule){0};
 }
 
-bool weir_plan__schedule_add(const weir_env *env, weir_plan__schedule *schedule, weir_plan__execution item) {
-    if (schedule->count == schedule->capacity &&
-        !weir__grow(env, (void **)&schedule->items, &schedule->capacity, schedule->count + 1, sizeof item))
-        return false;
-    schedule->items[schedule->count++] = item;
-    return true;
+void weir_plan__schedule_add(const weir_env *env, weir_plan__schedule *schedule, weir_plan__execution item) {
+    if (schedule->count < schedule->capacity ||
+        weir__grow(env, (void **)&schedule->items, &schedule->capacity, schedule->count + 1, sizeof item))
+        schedule->items[schedule->count++] = item;
+    else
+        schedule->is_short = true;
 }
 
-bool weir_plan__schedule_base(const weir_plan__steps *steps, weir_plan__schedule *schedule) {
+void weir_plan__schedule_base(const weir_plan__steps *steps, weir_plan__schedule *schedule) {
     schedule->count = 0;
-    for (uint32_t s = 0; s < steps->step_count; s++) {
-        weir_plan__made_step step = weir_plan__made_step_at(steps, s);
-        if (!weir_plan__schedule_add(steps->env, schedule,
-                                     (weir_plan__execution){step.node, step.is_back, true}))
-            return false;
-    }
-    return true;
+    for (uint32_t s = 0; s < steps->step_count; s++)
+        weir_plan__schedule_add(steps->env, schedule, weir_plan__base_step(steps, s));
 }
 
 uint64_t weir_plan__schedule_cost(const weir_plan__steps *steps, const weir_plan__schedule *schedule,
@@ -147,14 +142,13 @@ bool weir_plan__schedule_lives(const weir_plan__steps *steps, const weir_plan__e
 
 typedef struct load_sums {
     const weir_plan__steps *steps;
-    const weir_plan__budgets *budgets;
     uint64_t *changes; /* for each budget, at each position: what is born less what dies; then what is live */
     size_t positions;
 } load_sums;
 
 static void note_life(void *context, const weir_plan__life *life) {
     load_sums *l = context;
-    unsigned budget = weir_plan__budget_of(l->budgets, l->steps->arena[life->tensor]);
+    unsigned budget = weir_plan__budget_of(l->steps, l->steps->arena[life->tensor]);
     if (budget == WEIR_PLAN__BUDGETS_MAX)
         return;
     l->changes[budget * l->positions + life->birth] += l->steps->sizes[life->tensor];
@@ -172,11 +166,10 @@ static void close_scales(scales *s) {
     weir__release(s->loads.steps->env, s->loads.changes);
 }
 
-static bool open_scales(const weir_plan__steps *steps, const weir_plan__budgets *budgets, size_t count,
-                        scales *s) {
-    *s = (scales){.loads = {.steps = steps, .budgets = budgets, .positions = weir_plan__positions(count)}};
+static bool open_scales(const weir_plan__steps *steps, size_t count, scales *s) {
+    *s = (scales){.loads = {.steps = steps, .positions = weir_plan__positions(count)}};
     s->loads.changes =
-        weir__allocate(steps->env, (budgets->count + (size_t)1) * s->loads.positions, sizeof(uint64_t));
+        weir__allocate(steps->env, (steps->budgets.count + (size_t)1) * s->loads.positions, sizeof(uint64_t));
     bool has_lives = weir_plan__lives_open(steps, &s->lives);
     if (s->loads.changes && has_lives)
         return true;
@@ -184,20 +177,20 @@ static bool open_scales(const weir_plan__steps *steps, const weir_plan__budgets 
     return false;
 }
 
-/* False if a step reads what is nowhere. */
-static bool weigh(scales *s, const weir_plan__execution *items, size_t count, uint64_t *peaks) {
+static void weigh(scales *s, const weir_plan__execution *items, size_t count, uint64_t *peaks) {
     load_sums *l = &s->loads;
-    memset(l->changes, 0, l->budgets->count * l->positions * sizeof *l->changes);
+    memset(l->changes, 0, l->steps->budgets.count * l->positions * sizeof *l->changes);
+    memset(peaks, 0xFF, l->steps->budgets.count * sizeof *peaks);
     if (!weir_plan__schedule_lives(l->steps, items, count, &s->lives, note_life, l))
-        return false;
-    unsigned gradients = weir_plan__budget_of(l->budgets, WEIR_PLAN__ARENA_GRADIENTS);
+        return;
+    unsigned gradients = weir_plan__budget_of(l->steps, WEIR_PLAN__ARENA_GRADIENTS);
     for (uint32_t i = 0; gradients != WEIR_PLAN__BUDGETS_MAX && i < l->steps->gradient_count; i++) {
         const weir_plan__gradient_life *gradient = &l->steps->gradients[i];
         uint64_t *changes = l->changes + gradients * l->positions;
         changes[s->lives.step_places[gradient->first]] += gradient->size;
         changes[s->lives.step_places[gradient->last] + 1] -= gradient->size;
     }
-    for (unsigned b = 0; b < l->budgets->count; b++) {
+    for (unsigned b = 0; b < l->steps->budgets.count; b++) {
         uint64_t live = 0;
         peaks[b] = 0;
         for (size_t p = 0; p < l->positions; p++) {
@@ -206,18 +199,16 @@ static bool weigh(scales *s, const weir_plan__execution *items, size_t count, ui
             peaks[b] = live > peaks[b] ? live : peaks[b];
         }
     }
-    return true;
 }
 
-bool weir_plan__schedule_peaks(const weir_plan__steps *steps, const weir_plan__execution *items, size_t count,
-                               const weir_plan__budgets *budgets, uint64_t *peaks, uint64_t *loads,
-                               bool *is_valid) {
+bool weir_plan__schedule_peaks(const weir_plan__steps *steps, const weir_plan__schedule *schedule,
+                               uint64_t *peaks, uint64_t *loads) {
     scales s;
-    if (!open_scales(steps, budgets, count, &s))
+    if (!open_scales(steps, schedule->count, &s))
         return false;
-    *is_valid = weigh(&s, items, count, peaks);
+    weigh(&s, schedule->items, schedule->count, peaks);
     if (loads)
-        memcpy(loads, s.loads.changes, budgets->count * s.loads.positions * sizeof *loads);
+        memcpy(loads, s.loads.changes, steps->budgets.count * s.loads.positions * sizeof *loads);
     close_scales(&s);
     return true;
 }
@@ -246,14 +237,14 @@ size_t weir_plan__keep_useful(const weir_plan__steps *steps, bool *wanted, const
     memset(wanted, 0, steps->all_tensors * sizeof *wanted);
     for (size_t i = count; i-- > 0;) {
         weir_plan__execution execution = from[i].execution;
-        weir_plan__list makes = weir_plan__list_at(&steps->outputs, execution.node);
+        weir_plan__list makes = weir_plan__makes_of(steps, execution);
         weir_plan__list reads = weir_plan__reads_of(steps, execution);
         bool is_wanted = execution.is_base;
         for (uint32_t k = 0; k < makes.count && !is_wanted; k++)
             is_wanted = wanted[makes.items[k]];
         if (i == without || !is_wanted)
             continue;
-        for (uint32_t k = 0; k < makes.count && !execution.is_back; k++)
+        for (uint32_t k = 0; k < makes.count; k++)
             wanted[makes.items[k]] = false;
         for (uint32_t k = 0; k < reads.count; k++)
             wanted[reads.items[k]] = true;
@@ -287,7 +278,8 @@ static void leave_out(pruning *p) {
         size_t count = weir_plan__keep_useful(p->steps, p->wanted, p->now, p->count, at, p->next);
         for (size_t i = 0; i < count; i++)
             p->bare[i] = p->next[i].execution;
-        if (!weigh(&p->scales, p->bare, count, peaks) || !weir_plan__within(p->scales.loads.budgets, peaks))
+        weigh(&p->scales, p->bare, count, peaks);
+        if (!weir_plan__within(p->steps, peaks))
             continue;
         marked *worse = p->now;
         p->now = p->next;
@@ -296,11 +288,11 @@ static void leave_out(pruning *p) {
     }
 }
 
-bool weir_plan__schedule_prune(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                               bool is_thorough, weir_plan__schedule *schedule) {
+bool weir_plan__schedule_prune(const weir_plan__steps *steps, bool is_thorough,
+                               weir_plan__schedule *schedule) {
     pruning p = {.steps = steps};
     size_t most = schedule->count + 1;
-    if (!open_scales(steps, budgets, schedule->count, &p.scales))
+    if (!open_scales(steps, schedule->count, &p.scales))
         return false;
     weir__arena_init(&p.memory, steps->env);
     p.wanted = weir__arena_take(&p.memory, ((size_t)steps->all_tensors + 1) * sizeof *p.wanted);

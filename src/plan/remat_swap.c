@@ -3,7 +3,6 @@
  * the links move. */
 #include <string.h>
 
-#include "base/arena.h"
 #include "plan/steps.h"
 
 typedef unsigned __int128 wide;
@@ -13,7 +12,6 @@ enum { SWAPPING_WORK_LOG2 = 24 };
 typedef struct swapping {
     weir__arena memory; /* of all arrays */
     const weir_plan__steps *steps;
-    const weir_plan__budgets *budgets;
     weir_plan__marked *now; /* and where an execution stood at first, so that it can be found again */
     size_t count;
     weir_plan__marked *next;
@@ -27,8 +25,7 @@ typedef struct swapping {
 } swapping;
 
 static bool makes(const weir_plan__steps *steps, weir_plan__execution execution, uint32_t tensor) {
-    return !execution.is_back &&
-           weir_plan__list_has(weir_plan__list_at(&steps->outputs, execution.node), tensor);
+    return weir_plan__list_has(weir_plan__makes_of(steps, execution), tensor);
 }
 
 static bool reads(const weir_plan__steps *steps, weir_plan__execution execution, uint32_t tensor) {
@@ -82,11 +79,9 @@ static size_t replace(swapping *s, size_t at) {
         for (uint32_t k = 0; k < outputs.count; k++) {
             uint32_t t = outputs.items[k];
             if (i == at && s->is_read[t])
-                s->scratch[count++] =
-                    (weir_plan__marked){{weir_plan__in_of(steps, t), false, false}, UINT32_MAX};
+                s->scratch[count++] = (weir_plan__marked){{.node = weir_plan__in_of(steps, t)}, UINT32_MAX};
             if (s->last[t] == i + 1)
-                s->scratch[count++] =
-                    (weir_plan__marked){{weir_plan__out_of(steps, t), false, false}, UINT32_MAX};
+                s->scratch[count++] = (weir_plan__marked){{.node = weir_plan__out_of(steps, t)}, UINT32_MAX};
         }
     }
     return weir_plan__keep_useful(steps, s->wanted, s->scratch, count, SIZE_MAX, s->next);
@@ -95,16 +90,14 @@ static size_t replace(swapping *s, size_t at) {
 /* What the first items of `next` cost, or 2^64-1 if they do not fit. False: no memory. */
 static bool price(swapping *s, size_t count, uint64_t *cost) {
     uint64_t peaks[WEIR_PLAN__BUDGETS_MAX];
-    bool is_valid;
     *cost = UINT64_MAX;
     s->bare.count = 0;
     for (size_t i = 0; i < count; i++)
-        if (!weir_plan__schedule_add(s->steps->env, &s->bare, s->next[i].execution))
-            return false;
-    if (!weir_plan__schedule_peaks(s->steps, s->bare.items, count, s->budgets, peaks, NULL, &is_valid))
+        weir_plan__schedule_add(s->steps->env, &s->bare, s->next[i].execution);
+    if (s->bare.is_short || !weir_plan__schedule_peaks(s->steps, &s->bare, peaks, NULL))
         return false;
-    is_valid = is_valid && weir_plan__within(s->budgets, peaks);
-    return !is_valid || weir_plan__schedule_hide(s->steps, s->budgets, &s->bare, &s->hidden, cost);
+    return !weir_plan__within(s->steps, peaks) ||
+           weir_plan__schedule_hide(s->steps, &s->bare, &s->hidden, cost);
 }
 
 static uint64_t made_bytes(const weir_plan__steps *steps, uint32_t node) {
@@ -178,15 +171,14 @@ static bool open_swapping(swapping *s, const weir_plan__schedule *schedule) {
     return true;
 }
 
-bool weir_plan__schedule_swap(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                              weir_plan__schedule *schedule, uint64_t *cost) {
-    swapping s = {.steps = steps, .budgets = budgets};
+bool weir_plan__schedule_swap(const weir_plan__steps *steps, weir_plan__schedule *schedule, uint64_t *cost) {
+    swapping s = {.steps = steps};
     bool has_memory = open_swapping(&s, schedule) && swap_runs(&s, cost);
     schedule->count = has_memory ? 0 : schedule->count;
     for (size_t i = 0; has_memory && i < s.count; i++)
-        has_memory = weir_plan__schedule_add(steps->env, schedule, s.now[i].execution);
+        weir_plan__schedule_add(steps->env, schedule, s.now[i].execution);
     weir__arena_release(&s.memory);
     weir_plan__schedule_release(steps->env, &s.bare);
     weir_plan__schedule_release(steps->env, &s.hidden);
-    return has_memory;
+    return has_memory && !schedule->is_short;
 }

@@ -3,10 +3,11 @@
  * goes to the host and comes back, if that is cheaper (docs/spec/03j-paging.md). The
  * idea is known from runtimes that rematerialise on the fly; here the future is known, so what nobody will
  * want goes first, and next needs settle ties. Remaking nests as deep as the graph: the stack is a list. */
-#include "base/arena.h"
 #include "plan/steps.h"
 
 typedef unsigned __int128 wide;
+
+#define WALK_WORK_MAX ((uint64_t)1 << 31)
 
 enum { CROSSING_WEIGHT = 64 };
 
@@ -14,7 +15,7 @@ enum { CROSSING_WEIGHT = 64 };
 typedef struct frame {
     weir_plan__list list;
     uint32_t at;
-    uint32_t node; /* WEIR__NO_NAME: the base step */
+    weir_plan__execution execution;
 } frame;
 
 typedef struct candidate {
@@ -27,11 +28,9 @@ typedef struct candidate {
 typedef struct walk {
     weir__arena memory; /* of all arrays */
     const weir_plan__steps *steps;
-    const weir_plan__budgets *budgets;
     const weir_plan__strategy *strategy;
     weir_plan__schedule *schedule;
     uint64_t *work;
-    uint64_t work_limit;
     uint64_t work_of_eviction;
     uint64_t load[WEIR_PLAN__BUDGETS_MAX];
     uint64_t copied; /* bytes of all copies on the host */
@@ -50,7 +49,6 @@ typedef struct walk {
     uint32_t depth;
     uint32_t step;
     bool has_failed;
-    bool is_short_of_memory;
 } walk;
 
 /* ---- Getting ready ------------------------------------------------------------------------------ */
@@ -78,7 +76,7 @@ static void begin(walk *w) {
     uint32_t segments = w->strategy->segments;
     uint32_t length = segments > 0 ? (s->node_count + segments - 1) / segments : 0;
     for (uint32_t t = 0; t < s->tensor_count; t++) {
-        unsigned budget = weir_plan__budget_of(w->budgets, s->arena[t]);
+        unsigned budget = weir_plan__budget_of(s, s->arena[t]);
         w->resident[t] = s->producer[t] == WEIR__NO_NAME;
         w->cursor[t] = s->needs.first[t];
         if (w->resident[t] && budget != WEIR_PLAN__BUDGETS_MAX)
@@ -90,8 +88,8 @@ static void begin(walk *w) {
         for (uint32_t i = 0; i < needs.count && needs.items[i] < s->node_count; i++)
             w->crosses[t] |= needs.items[i] / length != made;
     }
-    w->has_failed = !weir_plan__within(w->budgets, w->load);
-    w->host = s->link.bytes ? weir_plan__budget_of(w->budgets, s->host) : WEIR_PLAN__BUDGETS_MAX;
+    w->has_failed = !weir_plan__within(s, w->load);
+    w->host = s->link.bytes ? weir_plan__budget_of(s, s->host) : WEIR_PLAN__BUDGETS_MAX;
     w->work_of_eviction = s->tensor_count + (uint64_t)s->inputs.first[s->node_count];
     for (uint32_t i = 0; i < s->gradient_count && s->node_count > 0; i++) {
         const weir_plan__gradient_life *g = &s->gradients[i];
@@ -172,7 +170,7 @@ static bool is_better_paged(const walk *w, uint32_t t) {
         return false;
     return 2 * weir_plan__move_of(s, t) < w->price[t] &&
            (w->host == WEIR_PLAN__BUDGETS_MAX ||
-            w->copied + s->sizes[s->tensor_count + t] <= w->budgets->items[w->host].bytes);
+            w->copied + s->sizes[s->tensor_count + t] <= s->budgets.items[w->host].bytes);
 }
 
 /* What having a tensor back costs, if it is wanted, as the strategy sees it. WEIR_PLAN__COST_NEVER: it cannot
@@ -204,8 +202,8 @@ static bool precedes(const candidate *a, const candidate *b) {
 }
 
 static void add_execution(walk *w, weir_plan__execution execution) {
-    w->is_short_of_memory |= !weir_plan__schedule_add(w->steps->env, w->schedule, execution);
-    w->has_failed |= w->is_short_of_memory;
+    weir_plan__schedule_add(w->steps->env, w->schedule, execution);
+    w->has_failed |= w->schedule->is_short;
 }
 
 /* Drops the tensor of the budget's arena that costs least to have back, per byte, and keeps a copy on the
@@ -214,14 +212,14 @@ static void evict(walk *w, unsigned budget) {
     const weir_plan__steps *s = w->steps;
     candidate best = {.tensor = WEIR__NO_NAME};
     *w->work += w->work_of_eviction;
-    if (*w->work > w->work_limit) {
+    if (*w->work > WALK_WORK_MAX) {
         w->has_failed = true;
         return;
     }
     find_prices(w);
     find_wanted(w);
     for (uint32_t t = 0; t < s->tensor_count; t++) {
-        if (!w->resident[t] || s->arena[t] != w->budgets->items[budget].arena || s->sizes[t] == 0 ||
+        if (!w->resident[t] || s->arena[t] != s->budgets.items[budget].arena || s->sizes[t] == 0 ||
             s->permanent[t] || w->pins[t] > 0 || w->spared[t])
             continue;
         uint64_t need = next_need(w, t);
@@ -246,102 +244,98 @@ static void evict(walk *w, unsigned budget) {
 
 /* ---- Running ------------------------------------------------------------------------------------ */
 
-/* Evicts until what the step makes has room, and counts that in. */
-static void make_room(walk *w, const weir_plan__made_step *step, bool is_base) {
+/* Evicts until what is made has room, and counts that in. */
+static void make_room(walk *w, weir_plan__execution execution) {
     const weir_plan__steps *s = w->steps;
-    for (unsigned b = 0; b < w->budgets->count && !w->has_failed; b++) {
-        const weir_plan__budget *budget = &w->budgets->items[b];
+    weir_plan__list makes = weir_plan__makes_of(s, execution);
+    uint32_t killed = weir_plan__kills_of(s, execution);
+    for (unsigned b = 0; b < s->budgets.count && !w->has_failed; b++) {
+        const weir_plan__budget *budget = &s->budgets.items[b];
         uint64_t more = 0; /* less than nothing if the step overwrites: then it wraps, as it should */
         uint64_t fixed = 0;
         if (b == w->host)
             continue;
-        for (uint32_t i = 0; i < step->makes.count; i++) {
-            uint32_t made = step->makes.items[i];
+        for (uint32_t i = 0; i < makes.count; i++) {
+            uint32_t made = makes.items[i];
             more += s->arena[made] == budget->arena && !w->resident[made] ? s->sizes[made] : 0;
         }
-        if (step->kills != WEIR__NO_NAME && s->arena[step->kills] == budget->arena)
-            more -= s->sizes[step->kills];
+        if (killed != WEIR__NO_NAME && s->arena[killed] == budget->arena)
+            more -= s->sizes[killed];
         if (budget->arena == WEIR_PLAN__ARENA_GRADIENTS)
-            fixed = is_base ? w->gradients_at[w->step] : w->gradients_between[w->step];
+            fixed = execution.is_base ? w->gradients_at[w->step] : w->gradients_between[w->step];
         while (!w->has_failed && w->load[b] + fixed + more > budget->bytes)
             evict(w, b);
         w->load[b] += more;
     }
 }
 
-static void execute(walk *w, const weir_plan__made_step *step, bool is_base) {
+static void execute(walk *w, weir_plan__execution execution) {
+    weir_plan__list makes = weir_plan__makes_of(w->steps, execution);
+    uint32_t killed = weir_plan__kills_of(w->steps, execution);
     if (w->schedule->count >= 16 * (uint64_t)w->steps->step_count + 64) {
         w->has_failed = true;
         return;
     }
-    for (uint32_t i = 0; i < step->makes.count; i++)
-        w->spared[step->makes.items[i]] = 1;
-    make_room(w, step, is_base);
-    for (uint32_t i = 0; i < step->makes.count; i++) {
-        w->spared[step->makes.items[i]] = 0;
-        w->resident[step->makes.items[i]] = true;
+    for (uint32_t i = 0; i < makes.count; i++)
+        w->spared[makes.items[i]] = 1;
+    make_room(w, execution);
+    for (uint32_t i = 0; i < makes.count; i++) {
+        w->spared[makes.items[i]] = 0;
+        w->resident[makes.items[i]] = true;
     }
-    if (step->kills != WEIR__NO_NAME)
-        w->resident[step->kills] = false;
-    add_execution(w, (weir_plan__execution){step->node, step->is_back, is_base});
+    if (killed != WEIR__NO_NAME)
+        w->resident[killed] = false;
+    add_execution(w, execution);
 }
 
-static void push(walk *w, weir_plan__list list, uint32_t node) {
+/* Gathers what an execution reads. */
+static void push(walk *w, weir_plan__execution execution) {
+    weir_plan__list list = weir_plan__reads_of(w->steps, execution);
     for (uint32_t i = 0; i < list.count; i++)
         w->pins[list.items[i]]++;
-    w->stack[w->depth++] = (frame){.list = list, .node = node};
+    w->stack[w->depth++] = (frame){.list = list, .execution = execution};
 }
 
 /* Runs what the frame on top was gathered for. */
-static void finish_frame(walk *w, const weir_plan__made_step *base) {
+static void finish_frame(walk *w) {
     const frame *top = &w->stack[w->depth - 1];
-    bool is_base = top->node == WEIR__NO_NAME;
-    weir_plan__made_step again = is_base ? *base : weir_plan__run_of(w->steps, top->node);
     for (uint32_t i = 0; i < top->list.count; i++)
         w->has_failed |= !w->resident[top->list.items[i]];
     if (w->has_failed)
         return;
-    execute(w, &again, is_base);
+    execute(w, top->execution);
     for (uint32_t i = 0; i < top->list.count; i++)
         w->pins[top->list.items[i]]--;
     w->depth--;
-    if (!is_base)
+    if (!top->execution.is_base)
         w->stack[w->depth - 1].at++;
 }
 
 static void run_step(walk *w, uint32_t index) {
-    weir_plan__made_step base = weir_plan__made_step_at(w->steps, index);
     w->step = index;
-    push(w, base.needs, WEIR__NO_NAME);
+    push(w, weir_plan__base_step(w->steps, index));
     while (w->depth > 0 && !w->has_failed) {
         frame *top = &w->stack[w->depth - 1];
         while (top->at < top->list.count && w->resident[top->list.items[top->at]])
             top->at++;
         if (top->at == top->list.count) {
-            finish_frame(w, &base);
+            finish_frame(w);
             continue;
         }
         uint32_t missing = top->list.items[top->at];
         uint32_t producer = w->steps->producer[missing];
-        if (w->on_host[missing]) {
-            weir_plan__made_step in = weir_plan__run_of(w->steps, weir_plan__in_of(w->steps, missing));
-            execute(w, &in, false);
-        } else if (producer == WEIR__NO_NAME)
+        if (w->on_host[missing])
+            execute(w, (weir_plan__execution){.node = weir_plan__in_of(w->steps, missing)});
+        else if (producer == WEIR__NO_NAME)
             w->has_failed = true;
         else
-            push(w, weir_plan__list_at(&w->steps->inputs, producer), producer);
+            push(w, (weir_plan__execution){.node = producer});
     }
 }
 
-bool weir_plan__remat_walk(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                           const weir_plan__strategy *strategy, uint64_t *work, uint64_t work_limit,
+bool weir_plan__remat_walk(const weir_plan__steps *steps, const weir_plan__strategy *strategy, uint64_t *work,
                            weir_plan__schedule *schedule, bool *is_found) {
-    walk w = {.steps = steps,
-              .budgets = budgets,
-              .strategy = strategy,
-              .schedule = schedule,
-              .work = work,
-              .work_limit = work_limit};
+    walk w = {.steps = steps, .strategy = strategy, .schedule = schedule, .work = work};
     bool has_memory = open_walk(&w);
     schedule->count = 0;
     if (has_memory) {
@@ -351,5 +345,5 @@ bool weir_plan__remat_walk(const weir_plan__steps *steps, const weir_plan__budge
     }
     *is_found = has_memory && !w.has_failed;
     weir__arena_release(&w.memory);
-    return has_memory && !w.is_short_of_memory;
+    return has_memory && !schedule->is_short;
 }

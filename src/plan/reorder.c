@@ -4,10 +4,9 @@
  * itself, and only gets lower. */
 #include <string.h>
 
-#include "base/arena.h"
 #include "plan/steps.h"
 
-enum { WIDTH_MAX = 10 };
+enum { WIDTH_MAX = 10, REORDER_NODES_MAX = 1 << 16, REORDER_ARENAS_MAX = 64 };
 
 /* What is live as nodes are run one by one, without backward steps and overwriting. */
 typedef struct front {
@@ -15,7 +14,6 @@ typedef struct front {
     const weir_plan__steps *steps;
     uint32_t *left;     /* a tensor: readers that have not run */
     bool *stays;        /* a tensor: permanent, or some backward step needs it */
-    bool *is_done;      /* a node */
     uint64_t *gradient; /* a tensor: bytes of its gradient */
     bool *has_gradient;
     weir_plan__lists users; /* a tensor: the nodes that read it */
@@ -24,14 +22,13 @@ typedef struct front {
 } front;
 
 /* Readers are the needs below the first backward step. False: no memory. */
-static bool open_front(const weir_plan__steps *s, front *f) {
+static bool open_front(front *f) {
+    const weir_plan__steps *s = f->steps;
     size_t tensors = (size_t)s->tensor_count + 1;
     uint32_t at = 0;
-    *f = (front){.steps = s};
     weir__arena_init(&f->memory, s->env);
     f->left = weir__arena_take_zero(&f->memory, tensors, sizeof *f->left);
     f->stays = weir__arena_take_zero(&f->memory, tensors, sizeof *f->stays);
-    f->is_done = weir__arena_take_zero(&f->memory, (size_t)s->node_count + 1, sizeof *f->is_done);
     f->gradient = weir__arena_take_zero(&f->memory, tensors, sizeof *f->gradient);
     f->has_gradient = weir__arena_take_zero(&f->memory, tensors, sizeof *f->has_gradient);
     f->users.first = weir__arena_take_zero(&f->memory, tensors + 1, sizeof *f->users.first);
@@ -72,7 +69,6 @@ static void count_in(front *f, uint32_t tensor, int64_t sign) {
 static void restart(front *f) {
     const weir_plan__steps *s = f->steps;
     f->live = f->back = 0;
-    memset(f->is_done, 0, s->node_count * sizeof *f->is_done);
     for (uint32_t t = 0; t < s->tensor_count; t++) {
         f->left[t] = user_count(f, t);
         if (s->producer[t] == WEIR__NO_NAME)
@@ -90,7 +86,6 @@ static void advance(front *f, uint32_t node) {
     }
     for (uint32_t i = 0; i < outputs.count; i++)
         count_in(f, outputs.items[i], 1);
-    f->is_done[node] = true;
 }
 
 /* The fullest moments of an order: forward, and of gradients. */
@@ -326,41 +321,127 @@ static bool improve(front *f, uint32_t effort, uint32_t *order, uint32_t *before
     return has_memory;
 }
 
-/* ---- Candidates --------------------------------------------------------------------------------- */
+/* ---- The best of some orders --------------------------------------------------------------------- */
 
-bool weir_plan__order_candidate(const weir_plan__steps *s, unsigned number, uint32_t effort, uint32_t *order,
-                                bool *has_one) {
-    front f;
-    size_t nodes = (size_t)s->node_count + 1;
-    uint32_t *waits = weir__allocate(s->env, nodes, sizeof *waits);
-    uint32_t *ready = weir__allocate(s->env, nodes, sizeof *ready);
-    bool has_memory = open_front(s, &f) && waits && ready;
-    *has_one = number == 1 || effort > 0;
-    if (has_memory && *has_one) {
-        if (number == 0)
-            memcpy(order, s->order, s->node_count * sizeof *order);
-        else
-            order_greedily(&f, waits, ready, order);
-        if (number != 1)
-            has_memory = improve(&f, effort, order, waits);
-    }
-    weir__arena_release(&f.memory);
-    weir__release(s->env, waits);
-    weir__release(s->env, ready);
-    return has_memory;
+typedef struct ordering {
+    const weir_env *env;
+    const weir_graph *graph;
+    weir_plan__graph_mode mode;
+    weir_plan__limits limits; /* without a link */
+    weir__arena memory;       /* of all arrays */
+    uint32_t *position;       /* scratch */
+} ordering;
+
+static weir_status no_memory(const ordering *o, weir_error *error) {
+    return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR,
+                               weir_plan__node_count(o->graph) * sizeof *o->position);
 }
 
-bool weir_plan__order_peak(const weir_plan__steps *s, uint64_t *peak) {
+/* The sum over arenas of the largest live bytes of the base steps. False: no memory. */
+static bool find_peak(const weir_plan__steps *s, uint64_t *peak) {
     weir_plan__schedule base = {0};
-    bool is_valid;
-    bool has_memory = weir_plan__schedule_base(s, &base);
+    weir_plan__schedule_base(s, &base);
+    bool has_memory = !base.is_short;
     *peak = 0;
     for (uint32_t arena = 0; has_memory && arena < s->arena_count; arena++) {
-        weir_plan__budgets one = {.items = {{.arena = arena}}, .count = 1};
+        weir_plan__steps one = *s;
         uint64_t own = 0;
-        has_memory = weir_plan__schedule_peaks(s, base.items, base.count, &one, &own, NULL, &is_valid);
+        one.budgets = (weir_plan__budgets){.items = {{.arena = arena}}, .count = 1};
+        has_memory = weir_plan__schedule_peaks(&one, &base, &own, NULL);
         *peak += own;
     }
     weir_plan__schedule_release(s->env, &base);
     return has_memory;
+}
+
+/* The steps of an order, which the caller releases in any case, and their peak. */
+static weir_status weigh_order(const ordering *o, const uint32_t *order, weir_plan__steps *steps,
+                               uint64_t *peak, weir_error *error) {
+    weir_plan plan = {.env = o->env, .memory = {.env = o->env}, .mode = o->mode};
+    weir_plan__liveness liveness = {
+        .order = order, .position = o->position, .shares_places = o->graph->has_aliases};
+    for (uint32_t p = 0; p < weir_plan__node_count(o->graph); p++)
+        o->position[order[p]] = p + 1;
+    *steps = (weir_plan__steps){.env = plan.env};
+    weir_status status = weir_plan__analyze_liveness(o->graph, &plan, &liveness, error);
+    if (status == WEIR_OK)
+        status = weir_plan__steps_make(o->graph, &plan, &liveness, &o->limits, steps, error);
+    if (status == WEIR_OK && !find_peak(steps, peak))
+        status = no_memory(o, error);
+    weir__arena_release(&liveness.memory);
+    weir__arena_release(&plan.memory);
+    return status;
+}
+
+/* Three candidates: the given order with better windows, a greedy one, and that with better windows. `best`
+ * is the given order at first. */
+static weir_status try_candidates(ordering *o, front *f, uint32_t *best, weir_plan_reorder *found,
+                                  weir_error *error) {
+    size_t nodes = weir_plan__node_count(o->graph);
+    uint32_t *order = weir__arena_take(&o->memory, nodes * sizeof *order);
+    uint32_t *waits = weir__arena_take(&o->memory, nodes * sizeof *waits);
+    uint32_t *ready = weir__arena_take(&o->memory, nodes * sizeof *ready);
+    if (o->memory.is_short)
+        return no_memory(o, error);
+    memcpy(order, best, nodes * sizeof *order);
+    for (unsigned i = 0; i < 3 && found->peak > found->lower_bound; i++) {
+        weir_plan__steps steps;
+        uint64_t peak;
+        if (i == 1)
+            order_greedily(f, waits, ready, order);
+        else if (o->limits.effort == 0)
+            continue;
+        else if (!improve(f, o->limits.effort, order, waits))
+            return no_memory(o, error);
+        weir_status status = weigh_order(o, order, &steps, &peak, error);
+        weir_plan__steps_release(&steps);
+        if (status == WEIR_INVALID_IR && o->graph->has_aliases) /* it would overwrite a place too early */
+            continue;
+        if (status != WEIR_OK)
+            return status;
+        if (peak < found->peak) {
+            memcpy(best, order, nodes * sizeof *best);
+            found->peak = peak;
+            found->is_changed = true;
+        }
+    }
+    return WEIR_OK;
+}
+
+weir_status weir_plan__find_better_order(const weir_env *env, const weir_graph *graph,
+                                         weir_plan__graph_mode mode, const uint32_t *given,
+                                         const weir_plan__limits *limits, uint32_t **order,
+                                         weir_plan_reorder *found, weir_error *error) {
+    size_t nodes = weir_plan__node_count(graph);
+    ordering o = {.env = env, .graph = graph, .mode = mode, .limits = *limits};
+    weir_plan__steps steps = {.env = env};
+    front f = {.steps = &steps};
+    *order = NULL;
+    *found = (weir_plan_reorder){.is_tried = true};
+    if (nodes > REORDER_NODES_MAX || graph->arenas.count > REORDER_ARENAS_MAX)
+        return WEIR_OK;
+    o.limits.link = (weir_plan__link){0};
+    weir__arena_init(&o.memory, env);
+    o.position = weir__arena_take(&o.memory, nodes * sizeof *o.position);
+    uint32_t *best = weir__allocate(env, nodes, sizeof *best);
+    weir_status status = WEIR_OK;
+    if (!o.position || !best)
+        status = no_memory(&o, error);
+    if (status == WEIR_OK) {
+        memcpy(best, given, nodes * sizeof *best);
+        status = weigh_order(&o, best, &steps, &found->given_peak, error);
+    }
+    found->peak = found->given_peak;
+    if (status == WEIR_OK && !(weir_plan__order_bound(&steps, &found->lower_bound) && open_front(&f)))
+        status = no_memory(&o, error);
+    if (status == WEIR_OK)
+        status = try_candidates(&o, &f, best, found, error);
+    weir__arena_release(&f.memory);
+    weir_plan__steps_release(&steps);
+    weir__arena_release(&o.memory);
+    if (status == WEIR_OK && found->is_changed)
+        *order = best;
+    else
+        weir__release(env, best);
+    return status;
 }

@@ -3,10 +3,154 @@
  * cut. Where the cut puts a node on another side than the order at hand, both sides are tried, with what
  * that node itself then needs: of two branches that must run one after the other, either may be first, but
  * one of them is. */
-#include "plan/flow.h"
+#include <string.h>
+
 #include "plan/steps.h"
 
 enum { BOUND_STEPS = 64, BOUND_DEPTH = 2, BOUND_WORK_LOG2 = 20, DEPTH_SIZE_LOG2 = 14 };
+
+/* ---- Largest flows ------------------------------------------------------------------------------- */
+
+/* Dinic's algorithm: levels by breadth first, then paths along rising levels, until the sink is out of reach.
+ * Paths are walked with a list of edges, not by recursion. */
+#define FOREVER ((uint64_t)1 << 62)
+
+typedef struct flow_edge {
+    uint64_t room;
+    uint32_t to;
+    uint32_t next; /* of the same node, + 1; its reverse is the edge beside it */
+} flow_edge;
+
+typedef struct flow {
+    const weir_env *env;
+    flow_edge *edges;
+    size_t edge_count;
+    size_t edge_capacity;
+    uint32_t *first; /* a node's first edge, + 1; all arrays of nodes are one allocation */
+    uint32_t *level;
+    uint32_t *cursor;
+    uint32_t *queue;
+    uint32_t node_count;
+    bool is_short_of_memory;
+} flow;
+
+enum { UNREACHED = 0 };
+
+static void open_flow(const weir_env *env, uint32_t nodes, flow *f) {
+    *f = (flow){.env = env, .first = weir__allocate(env, nodes, 4 * sizeof *f->first), .node_count = nodes};
+    f->is_short_of_memory = !f->first;
+    if (!f->first)
+        return;
+    f->level = f->first + nodes;
+    f->cursor = f->level + nodes;
+    f->queue = f->cursor + nodes;
+}
+
+static void close_flow(flow *f) {
+    weir__release(f->env, f->first);
+    weir__release(f->env, f->edges);
+}
+
+static void add_half(flow *f, uint32_t from, uint32_t to, uint64_t room) {
+    f->edges[f->edge_count] = (flow_edge){room, to, f->first[from]};
+    f->first[from] = (uint32_t)++f->edge_count;
+}
+
+static void add_edge(flow *f, uint32_t from, uint32_t to, uint64_t capacity) {
+    if (f->is_short_of_memory)
+        return;
+    if (f->edge_count + 2 > f->edge_capacity &&
+        (f->edge_count > UINT32_MAX - 4 ||
+         !weir__grow(f->env, (void **)&f->edges, &f->edge_capacity, f->edge_count + 2, sizeof *f->edges))) {
+        f->is_short_of_memory = true;
+        return;
+    }
+    add_half(f, from, to, capacity);
+    add_half(f, to, from, 0);
+}
+
+/* Levels from 1 at the source. */
+static bool find_levels(flow *f, uint32_t source, uint32_t sink) {
+    uint32_t head = 0;
+    uint32_t tail = 0;
+    memset(f->level, 0, f->node_count * sizeof *f->level);
+    f->level[source] = 1;
+    f->queue[tail++] = source;
+    while (head < tail) {
+        uint32_t node = f->queue[head++];
+        for (uint32_t e = f->first[node]; e != 0; e = f->edges[e - 1].next) {
+            const flow_edge *edge = &f->edges[e - 1];
+            if (edge->room > 0 && f->level[edge->to] == UNREACHED) {
+                f->level[edge->to] = f->level[node] + 1;
+                f->queue[tail++] = edge->to;
+            }
+        }
+    }
+    return f->level[sink] != UNREACHED;
+}
+
+/* The least room along the path of `depth` edges, taken from it; *cut is the first edge that is full then. */
+static uint64_t push_along(flow *f, const uint32_t *path, uint32_t depth, uint32_t *cut) {
+    uint64_t room = UINT64_MAX;
+    for (uint32_t i = 0; i < depth; i++)
+        room = f->edges[path[i]].room < room ? f->edges[path[i]].room : room;
+    *cut = depth;
+    for (uint32_t i = depth; i-- > 0;) {
+        f->edges[path[i]].room -= room;
+        f->edges[path[i] ^ 1].room += room;
+        if (f->edges[path[i]].room == 0)
+            *cut = i;
+    }
+    return room;
+}
+
+/* Blocks all paths of the levels. The path's edges take the place of the queue. */
+static uint64_t block(flow *f, uint32_t source, uint32_t sink) {
+    uint32_t *path = f->queue;
+    uint32_t depth = 0;
+    uint32_t node = source;
+    uint64_t total = 0;
+    memcpy(f->cursor, f->first, f->node_count * sizeof *f->cursor);
+    for (;;) {
+        if (node == sink) {
+            uint32_t cut;
+            total += push_along(f, path, depth, &cut);
+            depth = cut;
+            node = depth == 0 ? source : f->edges[path[depth - 1]].to;
+        }
+        uint32_t e = f->cursor[node];
+        while (e != 0 && (f->edges[e - 1].room == 0 || f->level[f->edges[e - 1].to] != f->level[node] + 1))
+            e = f->edges[e - 1].next;
+        f->cursor[node] = e;
+        if (e != 0) {
+            path[depth++] = e - 1;
+            node = f->edges[e - 1].to;
+        } else if (depth == 0) {
+            return total;
+        } else {
+            depth--;
+            node = f->edges[path[depth] ^ 1].to;
+            f->cursor[node] = f->edges[path[depth]].next;
+        }
+    }
+}
+
+/* The largest flow from the source to the sink. The capacities of a least cut must stay below FOREVER.
+ * By itself, so that its loops have all registers. */
+static __attribute__((noinline)) uint64_t largest_flow(flow *f, uint32_t source, uint32_t sink) {
+    uint64_t total = 0;
+    while (!f->is_short_of_memory && find_levels(f, source, sink))
+        total += block(f, source, sink);
+    return total;
+}
+
+/* After the largest flow: whether the source still reaches a node, which is the smallest of the least cuts.
+ */
+static bool reaches(const flow *f, uint32_t node) {
+    return f->level[node] != UNREACHED;
+}
+
+/* ---- Cuts of a graph ----------------------------------------------------------------------------- */
 
 typedef struct relation {
     uint32_t first;
@@ -15,7 +159,7 @@ typedef struct relation {
 
 typedef struct cutting {
     const weir_plan__steps *steps;
-    weir_plan__flow flow;
+    flow flow;
     relation relations[BOUND_DEPTH + 1];
     unsigned relation_count;
     uint32_t arena;
@@ -25,15 +169,11 @@ typedef struct cutting {
     uint64_t always;
 } cutting;
 
-static void link(cutting *c, uint32_t from, uint32_t to, uint64_t capacity) {
-    weir_plan__flow_add(c->steps->env, &c->flow, from, to, capacity);
-}
-
 /* What must come before what: a node before the step has all that it waits for there too. */
 static void add_relation(cutting *c, uint32_t first, uint32_t second, uint32_t node) {
-    link(c, second, first, WEIR_PLAN__FLOW_FOREVER);
+    add_edge(&c->flow, second, first, FOREVER);
     if (second == node)
-        link(c, c->source, first, WEIR_PLAN__FLOW_FOREVER);
+        add_edge(&c->flow, c->source, first, FOREVER);
 }
 
 static void add_relations(cutting *c, uint32_t node) {
@@ -46,7 +186,7 @@ static void add_relations(cutting *c, uint32_t node) {
     }
     for (unsigned i = 0; i < c->relation_count; i++)
         add_relation(c, c->relations[i].first, c->relations[i].second, node);
-    link(c, node, c->sink, WEIR_PLAN__FLOW_FOREVER);
+    add_edge(&c->flow, node, c->sink, FOREVER);
 }
 
 /* Readers of a tensor: its needs below the first backward step. */
@@ -69,11 +209,11 @@ static void add_item(cutting *c, uint32_t node, uint64_t size, uint32_t maker,
     if (maker == WEIR__NO_NAME && !readers) {
         c->always += size;
     } else if (!readers) {
-        link(c, maker, c->sink, size);
+        add_edge(&c->flow, maker, c->sink, size);
     } else {
-        link(c, maker == WEIR__NO_NAME ? c->source : maker, own, size);
+        add_edge(&c->flow, maker == WEIR__NO_NAME ? c->source : maker, own, size);
         for (uint32_t i = 0; i < readers->count; i++)
-            link(c, own, s->order[readers->items[i]], WEIR_PLAN__FLOW_FOREVER);
+            add_edge(&c->flow, own, s->order[readers->items[i]], FOREVER);
     }
 }
 
@@ -140,15 +280,13 @@ static uint64_t overwritable(const cutting *c, uint32_t node) {
 /* The least that any order has live in the arena at the node's step. */
 static uint64_t least_at(cutting *c, uint32_t node, bool is_back) {
     const weir_plan__steps *s = c->steps;
-    uint32_t items = s->tensor_count + s->gradient_count;
-    c->source = s->node_count + items;
-    c->sink = c->source + 1;
     c->next_item = s->node_count;
     c->always = 0;
-    weir_plan__flow_reset(s->env, &c->flow, c->sink + 1);
+    c->flow.edge_count = 0;
+    memset(c->flow.first, 0, c->flow.node_count * sizeof *c->flow.first);
     add_relations(c, node);
     add_items(c, node, is_back);
-    uint64_t least = c->always + weir_plan__flow_largest(&c->flow, c->source, c->sink);
+    uint64_t least = c->always + largest_flow(&c->flow, c->source, c->sink);
     return c->flow.is_short_of_memory ? 0 : least - (is_back ? 0 : overwritable(c, node));
 }
 
@@ -160,7 +298,7 @@ static uint32_t find_moved(const cutting *c, uint32_t node) {
     uint32_t least = UINT32_MAX;
     for (uint32_t p = 0; p < s->node_count; p++) {
         uint32_t distance = p < place ? place - p : p - place;
-        if (p != place && distance < least && weir_plan__flow_reaches(&c->flow, s->order[p]) != (p < place)) {
+        if (p != place && distance < least && reaches(&c->flow, s->order[p]) != (p < place)) {
             nearest = s->order[p];
             least = distance;
         }
@@ -205,29 +343,32 @@ static uint64_t bound_arena(cutting *c, const uint64_t *loads, weir__record *rec
         uint64_t load = loads[step + 1];
         if (load <= best)
             break;
-        weir_plan__made_step own = weir_plan__made_step_at(s, step);
+        weir_plan__execution own = weir_plan__base_step(s, step);
         best = larger(best, bound_at(c, own.node, own.is_back, load, depth));
     }
     return best;
 }
 
 bool weir_plan__order_bound(const weir_plan__steps *s, uint64_t *bound) {
-    cutting c = {.steps = s};
+    cutting c = {.steps = s, .source = s->node_count + s->tensor_count + s->gradient_count};
     weir_plan__schedule base = {0};
     uint64_t *loads = weir__allocate(s->env, weir_plan__positions(s->step_count), sizeof *loads);
     weir__record *records = weir__allocate(s->env, 2 * (size_t)s->step_count + 1, sizeof *records);
-    bool has_memory = loads && records && weir_plan__schedule_base(s, &base);
+    c.sink = c.source + 1;
+    open_flow(s->env, c.sink + 1, &c.flow);
+    weir_plan__schedule_base(s, &base);
+    bool has_memory = loads && records && !base.is_short && !c.flow.is_short_of_memory;
     *bound = 0;
     for (c.arena = 0; has_memory && c.arena < s->arena_count; c.arena++) {
-        weir_plan__budgets one = {.items = {{.arena = c.arena}}, .count = 1};
+        weir_plan__steps one = *s;
         uint64_t peak = 0;
-        bool is_valid;
-        has_memory = weir_plan__schedule_peaks(s, base.items, base.count, &one, &peak, loads, &is_valid);
+        one.budgets = (weir_plan__budgets){.items = {{.arena = c.arena}}, .count = 1};
+        has_memory = weir_plan__schedule_peaks(&one, &base, &peak, loads);
         if (has_memory)
             *bound += s->node_count > 0 ? bound_arena(&c, loads, records) : peak;
         has_memory = has_memory && !c.flow.is_short_of_memory;
     }
-    weir_plan__flow_release(s->env, &c.flow);
+    close_flow(&c.flow);
     weir_plan__schedule_release(s->env, &base);
     weir__release(s->env, loads);
     weir__release(s->env, records);

@@ -15,32 +15,26 @@ static weir_status no_memory(const weir_plan *plan, weir_error *error) {
 
 /* ---- The arenas that have tensors -------------------------------------------------------------- */
 
-/* map[i]: the plan's index of the name i, filled for the names that have tensors. */
+/* map[i]: how many tensors the name i has; then the plan's index of it, if it has any. */
 static weir_status name_arenas(weir_plan *plan, const weir__names *names, const uint32_t *sorted,
                                uint32_t *map, weir_error *error) {
-    size_t text_size = names->count ? (size_t)names->ends[names->count - 1] : 0;
     uint32_t used = 0;
     for (uint32_t i = 0; i < names->count; i++)
         used += map[i] != 0;
-    plan->arenas = weir__allocate_zero(plan->env, used, sizeof *plan->arenas);
-    plan->arena_text = weir__allocate(plan->env, text_size, 1);
-    if (!plan->arenas || !plan->arena_text)
-        return no_memory(plan, error);
-    if (text_size > 0)
-        memcpy(plan->arena_text, names->text, text_size);
-    for (uint32_t i = 0; i < names->count; i++) {
+    plan->arenas = weir__arena_take_zero(&plan->memory, used, sizeof *plan->arenas);
+    for (uint32_t i = 0; i < names->count && !plan->memory.is_short; i++) {
         uint32_t name = sorted[i];
         if (map[name] == 0)
             continue;
         weir_text text = weir__name(names, name);
-        plan->arenas[plan->arena_count] =
-            (weir_plan__planned_arena){.name = {plan->arena_text + (text.data - names->text), text.size},
-                                       .alignment = WEIR_ALIGNMENT_DEFAULT,
-                                       .reuses = !weir_plan__same_text(text, "parameters"),
-                                       .tensor_count = map[name]};
+        plan->arenas[plan->arena_count] = (weir_plan__planned_arena){
+            .name = {weir__arena_text(&plan->memory, text.data, text.size), text.size},
+            .alignment = WEIR_ALIGNMENT_DEFAULT,
+            .reuses = !weir_plan__same_text(text, "parameters"),
+            .tensor_count = map[name]};
         map[name] = plan->arena_count++;
     }
-    return WEIR_OK;
+    return plan->memory.is_short ? no_memory(plan, error) : WEIR_OK;
 }
 
 weir_status weir_plan__collect_arenas(weir_plan *plan, const weir__names *names,
@@ -293,6 +287,6 @@ weir_status weir_plan__assign_slots(weir_plan *plan, weir_error *error) {
     for (uint32_t i = 0; i < plan->count; i++)
         plan->rows[i].slot = plan->rows[plan->rows[i].owner].slot;
     weir__release(plan->env, heap);
-    plan->slots = weir__allocate_zero(plan->env, plan->slot_count, sizeof *plan->slots);
+    plan->slots = weir__arena_take_zero(&plan->memory, plan->slot_count, sizeof *plan->slots);
     return plan->slots ? measure_slots(plan, error) : no_memory(plan, error);
 }

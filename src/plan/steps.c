@@ -188,7 +188,7 @@ static weir_status add_transfers(const weir_graph *graph, const uint64_t *alignm
 /* The base steps that need each tensor, counted, then listed. `cursors` has room for all tensors. */
 static void list_needs(weir_plan__steps *s, uint32_t *cursors) {
     for (uint32_t i = 0; i < s->step_count; i++) {
-        weir_plan__list needs = weir_plan__made_step_at(s, i).needs;
+        weir_plan__list needs = weir_plan__reads_of(s, weir_plan__base_step(s, i));
         for (uint32_t k = 0; k < needs.count; k++)
             s->needs.first[needs.items[k] + 1]++;
     }
@@ -197,7 +197,7 @@ static void list_needs(weir_plan__steps *s, uint32_t *cursors) {
         cursors[t] = s->needs.first[t];
     }
     for (uint32_t i = 0; i < s->step_count; i++) {
-        weir_plan__list needs = weir_plan__made_step_at(s, i).needs;
+        weir_plan__list needs = weir_plan__reads_of(s, weir_plan__base_step(s, i));
         for (uint32_t k = 0; k < needs.count; k++)
             s->needs.items[cursors[needs.items[k]]++] = i;
     }
@@ -205,9 +205,17 @@ static void list_needs(weir_plan__steps *s, uint32_t *cursors) {
 
 /* ---- All of it ---------------------------------------------------------------------------------- */
 
+uint32_t weir_plan__arena_of_setting(const weir_graph *graph, const weir_plan__arena_setting *setting) {
+    uint32_t arena = weir__names_find(&graph->arenas, setting->name.data, setting->name.size);
+    bool is_host = arena == WEIR__NO_NAME && weir_plan__same_text(setting->name, WEIR_PLAN__HOST);
+    return is_host ? graph->arenas.count : arena;
+}
+
 weir_status weir_plan__steps_make(const weir_graph *graph, const weir_plan *plan,
-                                  const weir_plan__liveness *l, const uint64_t *alignments,
-                                  weir_plan__link link, weir_plan__steps *s, weir_error *error) {
+                                  const weir_plan__liveness *l, const weir_plan__limits *limits,
+                                  weir_plan__steps *s, weir_error *error) {
+    weir_plan__link link = limits->link;
+    size_t arenas = (size_t)graph->arenas.count + 1; /* and the host's */
     *s = (weir_plan__steps){.env = plan->env,
                             .mode = plan->mode,
                             .tensor_count = weir_plan__graph_tensor_count(graph),
@@ -224,27 +232,20 @@ weir_status weir_plan__steps_make(const weir_graph *graph, const weir_plan *plan
     weir__arena_init(&s->memory, plan->env);
     bool has_memory = open_steps(graph, l, s, plan->count - s->tensor_count);
     uint32_t *marks = weir__arena_take_zero(&s->memory, s->tensor_count, sizeof *marks);
-    if (!has_memory || !marks)
+    uint64_t *alignments = weir__arena_take(&s->memory, arenas * sizeof *alignments);
+    if (!has_memory || !marks || !alignments)
         return weir__out_of_memory(error, STEPS_OPERATOR, s->tensor_count * sizeof *s->sizes);
+    for (size_t a = 0; a < arenas; a++)
+        alignments[a] = WEIR_ALIGNMENT_DEFAULT;
+    for (size_t i = 0; i < limits->setting_count; i++) {
+        uint32_t arena = weir_plan__arena_of_setting(graph, &limits->settings[i]);
+        if (arena != WEIR__NO_NAME && limits->settings[i].has_alignment)
+            alignments[arena] = limits->settings[i].alignment;
+    }
     WEIR__TRY(fill_tensors(graph, plan, l, alignments, s, error));
     fill_nodes(graph, l, s, marks);
     if (link.bytes)
         WEIR__TRY(add_transfers(graph, alignments, s, error));
     list_needs(s, marks);
     return WEIR_OK;
-}
-
-weir_plan__made_step weir_plan__run_of(const weir_plan__steps *s, uint32_t node) {
-    return (weir_plan__made_step){.needs = weir_plan__list_at(&s->inputs, node),
-                                  .makes = weir_plan__list_at(&s->outputs, node),
-                                  .node = node,
-                                  .kills = s->kills[node]};
-}
-
-weir_plan__made_step weir_plan__made_step_at(const weir_plan__steps *s, uint32_t index) {
-    if (index < s->node_count)
-        return weir_plan__run_of(s, s->order[index]);
-    uint32_t node = s->order[2 * s->node_count - 1 - index];
-    return (weir_plan__made_step){
-        .needs = weir_plan__list_at(&s->saved, node), .node = node, .kills = WEIR__NO_NAME, .is_back = true};
 }

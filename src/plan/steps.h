@@ -5,7 +5,6 @@
 #ifndef WEIR_PLAN_STEPS_H
 #define WEIR_PLAN_STEPS_H
 
-#include "base/arena.h"
 #include "plan/planning.h"
 
 #define WEIR_PLAN__COST_NEVER ((uint64_t)1 << 60) /* a price that cannot be paid; also "no such step" */
@@ -42,6 +41,19 @@ typedef struct weir_plan__gradient_life {
     uint32_t last;
 } weir_plan__gradient_life;
 
+enum { WEIR_PLAN__BUDGETS_MAX = 16 };
+
+/* Bytes that an arena may take, in bytewise order of the arenas' names. */
+typedef struct weir_plan__budget {
+    uint32_t arena;
+    uint64_t bytes;
+} weir_plan__budget;
+
+typedef struct weir_plan__budgets {
+    weir_plan__budget items[WEIR_PLAN__BUDGETS_MAX];
+    unsigned count;
+} weir_plan__budgets;
+
 typedef struct weir_plan__steps {
     const weir_env *env;
     weir_plan__graph_mode mode;
@@ -77,28 +89,21 @@ typedef struct weir_plan__steps {
     uint32_t all_nodes;
     uint32_t host; /* the copies' arena: beyond the graph's */
 
+    weir_plan__budgets budgets; /* that schedules must keep; the caller's */
+
     weir__arena memory; /* of all arrays */
 } weir_plan__steps;
 
-typedef struct weir_plan__made_step {
-    weir_plan__list needs;
-    weir_plan__list makes;
-    uint32_t node;
-    uint32_t kills;
-    bool is_back;
-} weir_plan__made_step;
-
 /* Steps of a graph whose base lives are in the plan's rows. If places are shared, an alias has no bytes, and
- * who reads it reads its owner too. ALLOCATION_OVERFLOW, OUT_OF_MEMORY; release in any case. `alignments` has
- * one for each of the graph's arenas, and one for the host. */
+ * who reads it reads its owner too. ALLOCATION_OVERFLOW, OUT_OF_MEMORY; release in any case. */
 WEIR_CHECKED weir_status weir_plan__steps_make(const weir_graph *graph, const weir_plan *plan,
                                                const weir_plan__liveness *liveness,
-                                               const uint64_t *alignments, weir_plan__link link,
-                                               weir_plan__steps *steps, weir_error *error);
+                                               const weir_plan__limits *limits, weir_plan__steps *steps,
+                                               weir_error *error);
 void weir_plan__steps_release(weir_plan__steps *steps);
 
-weir_plan__made_step weir_plan__made_step_at(const weir_plan__steps *steps, uint32_t index);
-weir_plan__made_step weir_plan__run_of(const weir_plan__steps *steps, uint32_t node);
+/* The arena that a setting is for: the graph's, the host's after them, or WEIR__NO_NAME. */
+uint32_t weir_plan__arena_of_setting(const weir_graph *graph, const weir_plan__arena_setting *setting);
 
 static inline uint32_t weir_plan__out_of(const weir_plan__steps *steps, uint32_t tensor) {
     return steps->node_count + tensor;
@@ -129,21 +134,37 @@ typedef struct weir_plan__execution {
     bool is_base; /* a base step; else the node runs again */
 } weir_plan__execution;
 
+static inline weir_plan__execution weir_plan__base_step(const weir_plan__steps *steps, uint32_t index) {
+    bool is_back = index >= steps->node_count;
+    return (weir_plan__execution){steps->order[is_back ? 2 * steps->node_count - 1 - index : index], is_back,
+                                  true};
+}
+
 static inline weir_plan__list weir_plan__reads_of(const weir_plan__steps *steps,
                                                   weir_plan__execution execution) {
     return weir_plan__list_at(execution.is_back ? &steps->saved : &steps->inputs, execution.node);
+}
+
+static inline weir_plan__list weir_plan__makes_of(const weir_plan__steps *steps,
+                                                  weir_plan__execution execution) {
+    return execution.is_back ? (weir_plan__list){0} : weir_plan__list_at(&steps->outputs, execution.node);
+}
+
+/* What it overwrites, or WEIR__NO_NAME. */
+static inline uint32_t weir_plan__kills_of(const weir_plan__steps *steps, weir_plan__execution execution) {
+    return execution.is_back ? WEIR__NO_NAME : steps->kills[execution.node];
 }
 
 typedef struct weir_plan__schedule {
     weir_plan__execution *items;
     size_t count;
     size_t capacity;
+    bool is_short; /* some item had no room: one question for all of them */
 } weir_plan__schedule;
 
 void weir_plan__schedule_release(const weir_env *env, weir_plan__schedule *schedule);
-WEIR_CHECKED bool weir_plan__schedule_add(const weir_env *env, weir_plan__schedule *schedule,
-                                          weir_plan__execution item);
-WEIR_CHECKED bool weir_plan__schedule_base(const weir_plan__steps *steps, weir_plan__schedule *schedule);
+void weir_plan__schedule_add(const weir_env *env, weir_plan__schedule *schedule, weir_plan__execution item);
+void weir_plan__schedule_base(const weir_plan__steps *steps, weir_plan__schedule *schedule);
 
 /* The costs of the runs beyond the base steps, and of transfers; 2^64-1 beyond that. */
 uint64_t weir_plan__schedule_cost(const weir_plan__steps *steps, const weir_plan__schedule *schedule,
@@ -175,49 +196,37 @@ bool weir_plan__schedule_lives(const weir_plan__steps *steps, const weir_plan__e
                                weir_plan__lives_scratch *scratch,
                                void (*emit)(void *context, const weir_plan__life *life), void *context);
 
-/* ---- Budgets ----------------------------------------------------------------------------------- */
-
-enum { WEIR_PLAN__BUDGETS_MAX = 16 };
-
-/* Bytes that an arena may take, in bytewise order of the arenas' names. */
-typedef struct weir_plan__budget {
-    uint32_t arena;
-    uint64_t bytes;
-} weir_plan__budget;
-
-typedef struct weir_plan__budgets {
-    weir_plan__budget items[WEIR_PLAN__BUDGETS_MAX];
-    unsigned count;
-} weir_plan__budgets;
+/* ---- Loads ------------------------------------------------------------------------------------- */
 
 /* The budget of an arena, or WEIR_PLAN__BUDGETS_MAX. */
-static inline unsigned weir_plan__budget_of(const weir_plan__budgets *budgets, uint32_t arena) {
-    for (unsigned b = 0; b < budgets->count; b++)
-        if (budgets->items[b].arena == arena)
+static inline unsigned weir_plan__budget_of(const weir_plan__steps *steps, uint32_t arena) {
+    for (unsigned b = 0; b < steps->budgets.count; b++)
+        if (steps->budgets.items[b].arena == arena)
             return b;
     return WEIR_PLAN__BUDGETS_MAX;
 }
 
-static inline bool weir_plan__within(const weir_plan__budgets *budgets, const uint64_t *peaks) {
-    for (unsigned b = 0; b < budgets->count; b++)
-        if (peaks[b] > budgets->items[b].bytes)
+static inline bool weir_plan__within(const weir_plan__steps *steps, const uint64_t *peaks) {
+    for (unsigned b = 0; b < steps->budgets.count; b++)
+        if (peaks[b] > steps->budgets.items[b].bytes)
             return false;
     return true;
 }
 
-/* The largest live bytes of each budget's arena; *is_valid as weir_plan__schedule_lives. `loads` may be NULL;
- * else the live bytes of budget b at position p go to loads[b * weir_plan__positions(count) + p]. False: no
- * memory. */
 static inline size_t weir_plan__positions(size_t count) {
     return count + 3;
 }
-WEIR_CHECKED bool weir_plan__schedule_peaks(const weir_plan__steps *steps, const weir_plan__execution *items,
-                                            size_t count, const weir_plan__budgets *budgets, uint64_t *peaks,
-                                            uint64_t *loads, bool *is_valid);
+
+/* The largest live bytes of each budget's arena; 2^64-1 if a step reads what is nowhere. `loads` may be NULL;
+ * else the live bytes of budget b at position p go to loads[b * weir_plan__positions(count) + p]. False: no
+ * memory. */
+WEIR_CHECKED bool weir_plan__schedule_peaks(const weir_plan__steps *steps,
+                                            const weir_plan__schedule *schedule, uint64_t *peaks,
+                                            uint64_t *loads);
 
 /* Leaves out runs that nobody reads, and with `is_thorough` those without which the rest fits. */
-WEIR_CHECKED bool weir_plan__schedule_prune(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                                            bool is_thorough, weir_plan__schedule *schedule);
+WEIR_CHECKED bool weir_plan__schedule_prune(const weir_plan__steps *steps, bool is_thorough,
+                                            weir_plan__schedule *schedule);
 
 /* An execution and where it stood in the first schedule, so that it can be found again. */
 typedef struct weir_plan__marked {
@@ -258,13 +267,12 @@ WEIR_CHECKED bool weir_plan__schedule_waits(const weir_plan__steps *steps,
 
 /* What a schedule without waits adds, and in `hidden` the schedule with its transfers beside the computation,
  * if they may be and that costs less; else `hidden` is empty. False: no memory. */
-WEIR_CHECKED bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                                           const weir_plan__schedule *schedule, weir_plan__schedule *hidden,
-                                           uint64_t *cost);
+WEIR_CHECKED bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__schedule *schedule,
+                                           weir_plan__schedule *hidden, uint64_t *cost);
 
 /* Pages instead of running again where that lowers the cost, which is that of weir_plan__schedule_hide. */
-WEIR_CHECKED bool weir_plan__schedule_swap(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                                           weir_plan__schedule *schedule, uint64_t *cost);
+WEIR_CHECKED bool weir_plan__schedule_swap(const weir_plan__steps *steps, weir_plan__schedule *schedule,
+                                           uint64_t *cost);
 
 /* ---- Searching (remat.c, remat_walk.c, remat_exact.c) ------------------------------------------ */
 
@@ -286,24 +294,20 @@ typedef struct weir_plan__remat_result {
 } weir_plan__remat_result;
 
 /* One walk with evictions. *is_found: it came to its end; else the schedule is unusable. */
-WEIR_CHECKED bool weir_plan__remat_walk(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                                        const weir_plan__strategy *strategy, uint64_t *work,
-                                        uint64_t work_limit, weir_plan__schedule *schedule, bool *is_found);
+WEIR_CHECKED bool weir_plan__remat_walk(const weir_plan__steps *steps, const weir_plan__strategy *strategy,
+                                        uint64_t *work, weir_plan__schedule *schedule, bool *is_found);
 
 /* The exact search for a schedule that costs less than `below`. *is_ended: no state was left unseen. */
-WEIR_CHECKED bool weir_plan__remat_exact(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                                         uint64_t state_limit, uint64_t below, weir_plan__schedule *schedule,
-                                         bool *is_found, bool *is_ended);
-bool weir_plan__remat_exact_applies(const weir_plan__steps *steps, const weir_plan__budgets *budgets);
+WEIR_CHECKED bool weir_plan__remat_exact(const weir_plan__steps *steps, uint64_t state_limit, uint64_t below,
+                                         weir_plan__schedule *schedule, bool *is_found, bool *is_ended);
+bool weir_plan__remat_exact_applies(const weir_plan__steps *steps);
 
 /* The cheapest schedule within the budgets that the effort finds. False: no memory. */
-WEIR_CHECKED bool weir_plan__remat_solve(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                                         uint32_t effort, weir_plan__schedule *schedule,
-                                         weir_plan__remat_result *result);
+WEIR_CHECKED bool weir_plan__remat_solve(const weir_plan__steps *steps, uint32_t effort,
+                                         weir_plan__schedule *schedule, weir_plan__remat_result *result);
 
 /* The bound alone. */
-WEIR_CHECKED bool weir_plan__remat_bound(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                                         uint64_t *bound);
+WEIR_CHECKED bool weir_plan__remat_bound(const weir_plan__steps *steps, uint64_t *bound);
 
 /* ---- From a schedule to a plan (remat_plan.c, remat_make.c) ------------------------------------ */
 
@@ -311,22 +315,10 @@ WEIR_CHECKED bool weir_plan__remat_bound(const weir_plan__steps *steps, const we
 WEIR_CHECKED weir_status weir_plan__remat_apply(const weir_graph *graph, weir_plan *plan,
                                                 weir_plan__liveness *liveness, const weir_plan__steps *steps,
                                                 const weir_plan__schedule *schedule, weir_error *error);
-WEIR_CHECKED weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph,
-                                                  const weir_plan__steps *steps,
-                                                  const weir_plan__schedule *schedule, weir_error *error);
 
 /* ---- Another order (reorder.c, reorder_bound.c) ------------------------------------------------ */
 
-/* The sum over arenas of the largest live bytes of the base steps. False: no memory. */
-WEIR_CHECKED bool weir_plan__order_peak(const weir_plan__steps *steps, uint64_t *peak);
-
-/* What no order's peak can be below. False: no memory. */
+/* What no order's peak can be below: the sum over arenas of the largest live bytes. False: no memory. */
 WEIR_CHECKED bool weir_plan__order_bound(const weir_plan__steps *steps, uint64_t *bound);
-
-/* Candidates for a better order: 0, 1, 2 (docs/spec/03d-remat.md); *has_one is false if the effort has no
- * such candidate. `order` has room for all nodes. False: no memory. */
-enum { WEIR_PLAN__ORDER_CANDIDATES = 3 };
-WEIR_CHECKED bool weir_plan__order_candidate(const weir_plan__steps *steps, unsigned number, uint32_t effort,
-                                             uint32_t *order, bool *has_one);
 
 #endif

@@ -203,7 +203,7 @@ static void test_the_driver_fails(void **state) {
 static void test_memory_fails(void **state) {
     (void)state;
     fake.reset();
-    assert_true(sweep_faults(use_device, NULL, NULL) >= 34);
+    assert_true(sweep_faults(use_device, NULL, NULL) >= 28);
     assert_int_equal(fake.live(), 0);
 }
 

@@ -220,7 +220,7 @@ static void test_build(void **state) {
 static void test_make(void **state) {
     (void)state;
     for (int mode = 0; mode < 3; mode++)
-        assert_true(sweep_faults(make, NULL, (void *)plan_modes[mode]) >= 130);
+        assert_true(sweep_faults(make, NULL, (void *)plan_modes[mode]) >= 108);
     for (int mode = 0; mode < 3; mode++)
         assert_true(sweep_faults(share, NULL, (void *)plan_modes[mode]) >= 100);
 }
