@@ -58,12 +58,12 @@ static void list_ways(weir_batch__retriever *r) {
             const weir_batch__child_rule *rule =
                 k < table->parent_count ? NULL : &table->inbound[k - table->parent_count];
             const weir_batch__table_rules *to = rule ? rule->children : table->parents[k].parents;
-            *next++ = (weir_batch__way){.child_rows = rule ? rule->edge->child_rows : NULL,
+            *next++ = (weir_batch__way){.child_rows = rule ? rule->list.rows : NULL,
                                         .row_start = to->row_start,
                                         .row_count = to->row_count,
                                         .first_number = to->first_number,
                                         .to_task_rows = !to->records,
-                                        .rows_in = rule ? rule->rows_in : 0};
+                                        .rows_in = rule ? rule->list.rows_in : 0};
         }
     }
 }
@@ -169,7 +169,7 @@ static void ask_for_rows(const run *n) {
         for (uint32_t k = 0; k < n->count; k++)
             weir_batch__fetch(weir_batch__record_of(table, n->rows[k].row) + table->parents[0].slot);
     for (uint32_t i = 0; i < table->inbound_count; i++) {
-        const uint8_t *starts = table->inbound[i].edge->starts;
+        const uint8_t *starts = table->inbound[i].list.starts;
         for (uint32_t k = 0; k < n->count; k++)
             weir_batch__fetch(starts + 4 * (size_t)n->rows[k].row);
     }
@@ -212,17 +212,17 @@ static void find_parents(weir_batch__retriever *r, const run *n, uint32_t way) {
 /* The lists of the rows' children along one way. */
 static void find_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
     const weir_batch__child_rule *rule = &n->table->inbound[way - n->table->parent_count];
-    const weir_edge *edge = rule->edge;
-    bool is_timed = edge->child_times != NULL;
+    const weir_batch__list *list = &rule->list;
+    bool is_timed = list->times != NULL;
     for (uint32_t k = 0; k < n->count; k++) {
-        const uint8_t *at = edge->starts + 4 * (size_t)n->rows[k].row;
-        weir_batch__touch(r, rule->starts_in, at, 8);
+        const uint8_t *at = list->starts + 4 * (size_t)n->rows[k].row;
+        weir_batch__touch(r, rule->list.starts_in, at, 8);
         uint32_t start = weir__load32(at), end = weir__load32(at + 4);
-        uint32_t count = start >= end || end > edge->edges ? 0 : end - start;
+        uint32_t count = start >= end || end > list->count ? 0 : end - start;
         n->ways[(size_t)k * n->stride + way] =
             (found_way){.first = start, .known = is_timed ? 0 : count, .unsure = is_timed ? count : 0};
         if (is_timed && count > 0)
-            weir_batch__fetch(edge->child_times + 8 * ((size_t)end - 1));
+            weir_batch__fetch(list->times + 8 * ((size_t)end - 1));
     }
 }
 
@@ -249,8 +249,8 @@ static uint32_t search_on(weir_batch__retriever *r, const run *n, const weir_bat
     uint32_t left = 0;
     for (uint32_t i = 0; i < searches; i++) {
         found_way *found = r->searches[i];
-        const uint8_t *times = rule->edge->child_times + 8 * (size_t)found->first;
-        if (weir_batch__narrow_search(r->store, r->is_whole ? 0 : rule->times_in, times, &found->known,
+        const uint8_t *times = rule->list.times + 8 * (size_t)found->first;
+        if (weir_batch__narrow_search(r->store, r->is_whole ? 0 : rule->list.times_in, times, &found->known,
                                       &found->unsure, r->limit, &r->is_corrupt)) {
             r->searches[left++] = found;
             continue;
@@ -272,9 +272,9 @@ static void see_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
         found_way *found = &n->ways[(size_t)k * n->stride + way];
         if (found->unsure == 0)
             continue;
-        const uint8_t *times = rule->edge->child_times + 8 * (size_t)found->first;
+        const uint8_t *times = rule->list.times + 8 * (size_t)found->first;
         const uint8_t *last = times + 8 * ((size_t)found->unsure - 1);
-        weir_batch__touch(r, rule->times_in, last, 8);
+        weir_batch__touch(r, rule->list.times_in, last, 8);
         bool is_shown = (int64_t)weir__load64(last) <= r->limit;
         n->rows[k].hides |= !is_shown;
         see_time(r, &n->rows[k], last);
@@ -291,8 +291,8 @@ static void see_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
         const found_way *found = &n->ways[(size_t)k * n->stride + way];
         n->rows[k].count += found->known;
         if (found->known - 1 < r->few) {
-            weir_batch__fetch(rule->edge->child_rows + 4 * (size_t)found->first);
-            weir_batch__fetch(rule->edge->child_rows + 4 * ((size_t)found->first + found->known - 1));
+            weir_batch__fetch(rule->list.rows + 4 * (size_t)found->first);
+            weir_batch__fetch(rule->list.rows + 4 * ((size_t)found->first + found->known - 1));
         }
     }
 }
@@ -309,8 +309,8 @@ typedef struct piece {
 /* The pieces of a list of which what was always there is shown, and what is not too old. */
 static __attribute__((noinline)) void split_list(weir_batch__retriever *r, const weir_batch__child_rule *rule,
                                                  const found_way *found, piece out[2]) {
-    const uint8_t *times = rule->edge->child_times + 8 * (size_t)found->first;
-    weir_batch__lies_in kind = r->is_whole ? 0 : rule->times_in;
+    const uint8_t *times = rule->list.times + 8 * (size_t)found->first;
+    weir_batch__lies_in kind = r->is_whole ? 0 : rule->list.times_in;
     uint32_t recent =
         weir_batch__times_up_to(r->store, kind, times, found->known, r->outlook->floor - 1, &r->is_corrupt);
     uint32_t always =
@@ -324,7 +324,7 @@ static inline uint32_t pieces_of(weir_batch__retriever *r, const weir_batch__tab
                                  const found_way *found, piece out[2]) {
     const weir_batch__child_rule *rule =
         way < table->parent_count ? NULL : &table->inbound[way - table->parent_count];
-    if (__builtin_expect(r->outlook->floor != WEIR_TIME_ALWAYS, 0) && rule && rule->edge->child_times &&
+    if (__builtin_expect(r->outlook->floor != WEIR_TIME_ALWAYS, 0) && rule && rule->list.times &&
         found->known > 0) {
         split_list(r, rule, found, out);
         return 2;

@@ -52,7 +52,7 @@ typedef struct weir_batch__ranked_example {
 
 /* How many examples the task can have at most. */
 static uint64_t example_count(const weir_batch__rules *rules) {
-    return rules->has_task_rows ? rules->shown_labels.count : rules->tables[rules->label_table].row_count;
+    return rules->has_task_rows ? rules->labels.count : rules->tables[rules->label_table].row_count;
 }
 
 bool weir_batch__retrieves(const weir_batch__rules *rules, const weir_batch_config *config) {
@@ -113,8 +113,7 @@ static bool shows_cell(weir_batch__retriever *r, uint32_t row, int64_t *known) {
     if (weir_batch__is_anchor(r, table, row) || !weir_batch__is_visible(r, table, row))
         return false;
     if (rules->label_visibility != WEIR_LABELS_ALL) {
-        if (rules->held_out != rules->own_held_out)
-            weir_batch__touch(r, WEIR_STORE__SECTION_SEED_BITS, rules->held_out + row / 8, 1);
+        weir_batch__touch(r, rules->held_out_in, rules->held_out + row / 8, 1);
         if (weir__bit(rules->held_out, row))
             return false;
     }
@@ -425,8 +424,8 @@ static int64_t time_of(weir_batch__retriever *r, uint32_t example) {
         (void)shows_cell(r, example, &known);
         return known;
     }
-    const uint8_t *time = r->rules->shown_labels.times + 8 * (size_t)example;
-    weir_batch__touch(r, r->rules->labels_in, time, 8);
+    const uint8_t *time = r->rules->labels.times + 8 * (size_t)example;
+    weir_batch__touch(r, r->rules->labels.times_in, time, 8);
     return (int64_t)weir__load64(time);
 }
 
@@ -434,8 +433,8 @@ static int64_t time_of(weir_batch__retriever *r, uint32_t example) {
 static uint32_t row_of(weir_batch__retriever *r, uint32_t example) {
     if (!r->rules->has_task_rows)
         return example;
-    const uint8_t *row = r->rules->shown_labels.rows + 4 * (size_t)example;
-    weir_batch__touch(r, r->rules->labels_in, row, 4);
+    const uint8_t *row = r->rules->labels.rows + 4 * (size_t)example;
+    weir_batch__touch(r, r->rules->labels.rows_in, row, 4);
     return weir__load32(row) - r->rules->info->first_task_number;
 }
 
@@ -592,7 +591,7 @@ static uint32_t shown_seed_row(weir_batch__retriever *r, uint64_t random) {
 
 uint32_t weir_batch__draw_example(weir_batch__retriever *r, const weir_batch__outlook *o, uint32_t number) {
     const weir_batch__rules *rules = r->rules;
-    const weir_label_list *shown = &rules->shown_labels;
+    const weir_batch__list *shown = &rules->labels;
     weir__draws draws;
     int64_t known;
     look_out(r, o);

@@ -174,16 +174,15 @@ void weir_batch__walk_grow(weir_batch__walk *walk) {
 /* ---- Visiting -------------------------------------------------------------------------------- */
 
 /* Whether the label of a row is left out: the seed's own is, as it stands before the rest. */
-static bool hides_label(weir_batch__walk *walk, const weir_batch__table_rules *table, uint32_t row) {
+static bool hides_label(weir_batch__walk *walk, uint32_t table, uint32_t row) {
     const weir_batch__rules *rules = walk->rules;
-    if (!table->may_hide_labels)
+    if (table != rules->label_table)
         return false;
     if (walk->row_count == 0 || rules->label_visibility == WEIR_LABELS_NONE)
         return true;
     if (rules->label_visibility == WEIR_LABELS_ALL || rules->has_task_rows) /* others are not in their list */
         return false;
-    if (rules->held_out != rules->own_held_out)
-        weir_batch__walk_touch(walk, WEIR_STORE__SECTION_SEED_BITS, rules->held_out + row / 8, 1);
+    weir_batch__walk_touch(walk, rules->held_out_in, rules->held_out + row / 8, 1);
     return weir__bit(rules->held_out, row);
 }
 
@@ -226,20 +225,21 @@ static void link_parents(weir_batch__walk *walk, const weir_batch__table_rules *
 /* Gives a row the next number, and its cells their places; the target's is before the anchor's. */
 static void visit(weir_batch__walk *walk, uint32_t row, uint32_t number, uint32_t hop,
                   const uint8_t *record) {
-    const weir_batch__table_rules *table = &walk->rules->tables[number];
+    const weir_batch__rules *rules = walk->rules;
+    const weir_batch__table_rules *table = &rules->tables[number];
     uint32_t local = walk->row_count;
-    bool is_unlabelled = hides_label(walk, table, row);
+    bool is_unlabelled = hides_label(walk, number, row);
     uint32_t first_cell = walk->cell_count + (local == 0);
     walk->rows[local] = (weir_batch__walked_row){
         .record = record,
         .row = row,
         .first_cell = first_cell,
         .table = WEIR__LOW(uint16_t, number),
-        .kind = WEIR__LOW(uint16_t, is_unlabelled ? walk->rules->unlabelled : number),
+        .kind = WEIR__LOW(uint16_t, is_unlabelled ? rules->unlabelled : number),
         .hop = WEIR__LOW(uint16_t, hop),
         .part = WEIR__LOW(uint16_t, walk->part),
     };
-    walk->cell_count = first_cell + (is_unlabelled ? walk->rules->unlabelled_cells : table->cells);
+    walk->cell_count = first_cell + (is_unlabelled ? rules->kinds[rules->unlabelled].cells : table->cells);
     walk->record_bytes += table->record_size;
     walk->row_count++;
     link_parents(walk, table, record, local, hop);
