@@ -1,7 +1,7 @@
 /* See buffer.h. Parts lie one after the other, each at a multiple of 256 bytes. */
 #include "batch/buffer.h"
 
-#include "base/narrow.h"
+#include "base/bits.h"
 #include "batch/expand_kernel.h"
 #include "weir_tool/store_tools.h"
 
@@ -102,26 +102,22 @@ void weir_batch__limit_sums(weir_batch__limits *l) {
     l->all_texts = times(l->sequences, l->walked_texts);
 }
 
-static uint64_t larger(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
 weir_batch__limits weir_batch__limits_of_both(const weir_batch__limits *a, const weir_batch__limits *b) {
     return (weir_batch__limits){
-        .sequences = larger(a->sequences, b->sequences),
-        .length = larger(a->length, b->length),
-        .rows = larger(a->rows, b->rows),
-        .walked_rows = larger(a->walked_rows, b->walked_rows),
-        .walked_texts = larger(a->walked_texts, b->walked_texts),
-        .texts = larger(a->texts, b->texts),
-        .dim = larger(a->dim, b->dim),
-        .blob = larger(a->blob, b->blob),
+        .sequences = weir__larger(a->sequences, b->sequences),
+        .length = weir__larger(a->length, b->length),
+        .rows = weir__larger(a->rows, b->rows),
+        .walked_rows = weir__larger(a->walked_rows, b->walked_rows),
+        .walked_texts = weir__larger(a->walked_texts, b->walked_texts),
+        .texts = weir__larger(a->texts, b->texts),
+        .dim = weir__larger(a->dim, b->dim),
+        .blob = weir__larger(a->blob, b->blob),
         .tensors = a->tensors | b->tensors,
-        .all_rows = larger(a->all_rows, b->all_rows),
-        .all_texts = larger(a->all_texts, b->all_texts),
-        .blobs = larger(a->blobs, b->blobs),
-        .room = {.compact = larger(a->room.compact, b->room.compact),
-                 .tensors = larger(a->room.tensors, b->room.tensors)},
+        .all_rows = weir__larger(a->all_rows, b->all_rows),
+        .all_texts = weir__larger(a->all_texts, b->all_texts),
+        .blobs = weir__larger(a->blobs, b->blobs),
+        .room = {.compact = weir__larger(a->room.compact, b->room.compact),
+                 .tensors = weir__larger(a->room.tensors, b->room.tensors)},
     };
 }
 

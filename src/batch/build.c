@@ -93,7 +93,7 @@ void weir_batch__empty(const weir_batch_builder *builder, weir_batch_buffer *b, 
                             .sequence_length = step->sequence_length};
     b->tensors_asked = r->config.tensors;
     b->row_stride = weir_batch__row_stride(r, step->sequence_length);
-    b->used = 8 * (uint64_t)COMPACT_WORDS + sequence_count * SEQUENCE_SIZE;
+    b->used = sequence_offset(b->batch.sequence_count);
     b->use_count = 0;
     b->is_corrupt = false;
 }
@@ -128,13 +128,14 @@ static bool begin_walk(const weir_batch__recipe *r, const weir_batch_buffer *b, 
     else if (!weir_store_seed(r->store, r->task, number, seed))
         return false;
     uint64_t row = seed->row - r->rules.tables[sample->table].row_start;
-    weir_batch__walk_begin(walk, &(weir_batch__walk_start){.walk_seed = sample->walk_seed,
-                                                           .position = sample->walk_position,
-                                                           .observation_time = seed->observation_time,
-                                                           .sequence_length = b->batch.sequence_length,
-                                                           .seed = number,
-                                                           .table = sample->table,
-                                                           .row = WEIR__NARROW(uint32_t, row)});
+    weir_batch__outlook from = {.seed = sample->walk_seed,
+                                .position = sample->walk_position,
+                                .anchor_table = sample->table,
+                                .anchor_row = WEIR__NARROW(uint32_t, row),
+                                .own_row = WEIR_NONE};
+    if (r->rules.has_task_rows) /* one that is none of the store's has a row of its own behind theirs */
+        from.own_row = WEIR__NARROW(uint32_t, number == WEIR_NO_ROW ? r->rules.task->seed_count : number);
+    weir_batch__walk_begin(walk, &from, seed->observation_time, b->batch.sequence_length);
     return true;
 }
 
@@ -339,10 +340,9 @@ static bool write_texts(weir_batch_builder *builder, weir_batch_buffer *b) {
     uint64_t size = 2 * (uint64_t)dim;
     uint64_t texts_at = (b->used + 15) & ~(uint64_t)15, room = b->room.compact - texts_at;
     uint32_t here = texts * size <= room ? texts : WEIR__LOW(uint32_t, room / size);
-    const uint8_t *record = b->compact + 8 * (size_t)COMPACT_WORDS;
     uint32_t most_rows = r->config.pad_rows && batch->sequence_count > 0 ? r->config.max_rows : 0;
-    for (uint32_t i = 0; i < batch->sequence_count; i++, record += SEQUENCE_SIZE) {
-        uint32_t rows = weir__load32(record + SEQUENCE_ROWS);
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        uint32_t rows = weir__load32(b->compact + sequence_offset(i) + SEQUENCE_ROWS);
         most_rows = rows > most_rows ? rows : most_rows;
     }
     weir_batch__place(batch, batch->sequence_count, batch->sequence_length, most_rows, texts, dim,

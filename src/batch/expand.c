@@ -114,7 +114,7 @@ void weir_batch__expand_part(const uint8_t *rules, const uint8_t *compact, uint3
 
 void weir_batch__expand_edges(const uint8_t *compact, uint32_t index, uint32_t width, uint32_t begin,
                               uint32_t end, uint8_t *out) {
-    const uint8_t *sequence = compact + 8 * (size_t)COMPACT_WORDS + (size_t)index * SEQUENCE_SIZE;
+    const uint8_t *sequence = compact + sequence_offset(index);
     const uint8_t *edge = compact + weir__load64(sequence + SEQUENCE_BLOB) +
                           edges_offset(weir__load32(sequence + SEQUENCE_ROWS));
     uint32_t count = weir__load32(sequence + SEQUENCE_EDGES);

@@ -211,11 +211,16 @@ SHARED uint64_t moment_of(uint64_t micros) {
     return micros - ((uint64_t)1 << 63) - 1;
 }
 
+/* Where a sequence's record is in the compact form. */
+SHARED uint64_t sequence_offset(uint32_t index) {
+    return 8 * (uint64_t)COMPACT_WORDS + (uint64_t)index * SEQUENCE_SIZE;
+}
+
 /* Without the parts. */
 SHARED expansion expansion_of(const uint8_t *rules, const uint8_t *compact, uint32_t index) {
     expansion e;
     e.compact = compact;
-    e.sequence = compact + 8 * (uint64_t)COMPACT_WORDS + (uint64_t)index * SEQUENCE_SIZE;
+    e.sequence = compact + sequence_offset(index);
     e.rules = rules + 8 * (uint64_t)field(&e, SEQUENCE_RULES);
     e.blob = compact + weir__load64(e.sequence + SEQUENCE_BLOB);
     e.length = (uint32_t)compact_word(compact, COMPACT_LENGTH);

@@ -8,7 +8,6 @@
 #include "batch/times.h"
 #include "store/reader.h"
 
-/* Collects what the next rows are to list, and asks for where it is; false if all are listed. */
 bool weir_batch__listing_begin(weir_batch__walk *walk) {
     uint32_t end = walk->listed_count + WEIR_BATCH__LISTED_TOGETHER;
     end = end < walk->row_count ? end : walk->row_count;
@@ -75,18 +74,6 @@ void weir_batch__listing_find(weir_batch__walk *walk) {
         expect_lists(walk);
 }
 
-/* Of the children that count, those that have a time before the floor do not. */
-static void leave_out_old(weir_batch__walk *walk, weir_batch__listing *listing) {
-    const weir_batch__child_rule *rule = listing->rule;
-    const uint8_t *times = rule->list.times + 8 * (size_t)listing->start;
-    listing->always = weir_batch__times_up_to(walk->store, rule->list.times_in, times, listing->known,
-                                              WEIR_TIME_ALWAYS, &walk->is_corrupt);
-    listing->old = weir_batch__times_up_to(walk->store, rule->list.times_in, times, listing->known,
-                                           walk->outlook.floor - 1, &walk->is_corrupt) -
-                   listing->always;
-    listing->known -= listing->old;
-}
-
 /* The place in its list of the i-th child that counts. */
 static uint32_t place_in_list(const weir_batch__listing *listing, uint32_t i) {
     return i < listing->always ? i : i + listing->old;
@@ -103,8 +90,12 @@ bool weir_batch__listing_search(weir_batch__walk *walk) {
         if (weir_batch__narrow_search(walk->store, listing->rule->list.times_in, times, &listing->known,
                                       &listing->unsure, limit, &walk->is_corrupt))
             walk->searches[left++] = walk->searches[i];
-        else if (walk->outlook.floor != WEIR_TIME_ALWAYS)
-            leave_out_old(walk, listing);
+        else if (walk->outlook.floor != WEIR_TIME_ALWAYS) {
+            listing->old =
+                weir_batch__count_old(walk->store, listing->rule->list.times_in, times, listing->known,
+                                      walk->outlook.floor, &listing->always, &walk->is_corrupt);
+            listing->known -= listing->old;
+        }
     }
     walk->search_count = left;
     return left > 0;
@@ -205,21 +196,15 @@ static void choose(weir_batch__walk *walk, const weir_batch__listing *listing, u
         weir_store__expect(walk->store, rows + 4 * (size_t)taken[i]);
 }
 
-/* How many children a row lists along an edge type. */
-static uint32_t width_of(const weir_batch__walk *walk, const weir_batch__listing *listing) {
-    const weir_choices *widths = listing->rule->widths;
-    if (!widths)
-        return walk->budget.width;
-    uint32_t hop = walk->rows[listing->local].hop;
-    return widths->values[hop < widths->count ? hop : widths->count - 1];
-}
-
 /* Lists row after row up to the first list that must be chosen from: what is chosen there is asked for, and
  * listed in the next step. */
 bool weir_batch__listing_list(weir_batch__walk *walk) {
     for (; walk->listing < walk->listing_count && !walk->is_corrupt; walk->listing++) {
         const weir_batch__listing *listing = &walk->listings[walk->listing];
-        uint32_t width = width_of(walk, listing);
+        const weir_choices *widths = listing->rule->widths;
+        uint32_t width = walk->budget.width, hop = walk->rows[listing->local].hop;
+        if (widths)
+            width = widths->values[hop < widths->count ? hop : widths->count - 1];
         if (listing->known <= width)
             list_last(walk, listing, listing->known);
         else if (walk->policy != WEIR_CHILDREN_UNIFORM)

@@ -68,18 +68,13 @@ static void list_ways(weir_batch__retriever *r) {
     }
 }
 
-/* Whether rows have links: not if the store is too large for them, or if what was shown may be too old. */
-static bool has_links(const weir_batch__retriever *r, const weir_batch_config *config) {
-    return config->since_is == WEIR_SINCE_EVER && r->rules->info->row_count <= MOST_ROWS_WITH_LINKS &&
-           !weir_batch__has_many_rows(r->rules) && !r->store->reads_ahead;
-}
-
 /* Neighbours follow from the task and the splits of the labels that it shows. */
 weir_status weir_batch__share_links(weir_batch__retriever *r, const weir_batch_config *config,
                                     weir_error *error) {
-    if (!has_links(r, config))
-        return WEIR_OK;
     const weir_batch__rules *rules = r->rules;
+    bool is_large = rules->info->row_count > MOST_ROWS_WITH_LINKS || weir_batch__has_many_rows(rules);
+    if (is_large || r->store->reads_ahead || config->since_is != WEIR_SINCE_EVER) /* links may be too old */
+        return WEIR_OK;
     uint64_t name =
         (uint64_t)rules->task_number << 32 | (uint64_t)rules->label_splits << 1 | rules->has_task_rows;
     uint64_t size = (rules->info->row_count + 1) * sizeof *r->links; /* one more may be read */
@@ -163,8 +158,9 @@ static void sort_by_table(weir_batch__retriever *r, uint16_t *walkers, uint32_t 
 }
 
 /* Asks for the rows' foreign keys, which lie together, and for where their lists begin. */
-static void ask_for_rows(const run *n) {
+static void ask(weir_batch__retriever *r, const run *n) {
     const weir_batch__table_rules *table = n->table;
+    (void)r;
     if (table->parent_count > 0)
         for (uint32_t k = 0; k < n->count; k++)
             weir_batch__fetch(weir_batch__record_of(table, n->rows[k].row) + table->parents[0].slot);
@@ -310,13 +306,10 @@ typedef struct piece {
 static __attribute__((noinline)) void split_list(weir_batch__retriever *r, const weir_batch__child_rule *rule,
                                                  const found_way *found, piece out[2]) {
     const uint8_t *times = rule->list.times + 8 * (size_t)found->first;
-    weir_batch__lies_in kind = r->is_whole ? 0 : rule->list.times_in;
-    uint32_t recent =
-        weir_batch__times_up_to(r->store, kind, times, found->known, r->outlook->floor - 1, &r->is_corrupt);
-    uint32_t always =
-        weir_batch__times_up_to(r->store, kind, times, recent, WEIR_TIME_ALWAYS, &r->is_corrupt);
+    uint32_t always, old = weir_batch__count_old(r->store, r->is_whole ? 0 : rule->list.times_in, times,
+                                                 found->known, r->outlook->floor, &always, &r->is_corrupt);
     out[0] = (piece){found->first, always};
-    out[1] = (piece){found->first + recent, found->known - recent};
+    out[1] = (piece){found->first + always + old, found->known - always - old};
 }
 
 /* What is shown along a way; returns in how many pieces. */
@@ -455,11 +448,6 @@ static void for_each_run(weir_batch__retriever *r, const uint16_t *walkers, uint
                  .count = end - begin};
         work(r, &n);
     }
-}
-
-static void ask(weir_batch__retriever *r, const run *n) {
-    (void)r;
-    ask_for_rows(n);
 }
 
 static void find(weir_batch__retriever *r, const run *n) {

@@ -118,8 +118,8 @@ static inline uint64_t weir_batch__row_of_key(uint64_t key) {
 /* What is known to be whole is not asked again. */
 static inline void weir_batch__touch(weir_batch__retriever *r, weir_batch__lies_in kind, const uint8_t *at,
                                      size_t size) {
-    if (__builtin_expect(!r->is_whole, 0) && kind)
-        r->is_corrupt |= !weir_store__touch_in(r->store, (weir_store__section_kind)kind, at, size);
+    if (__builtin_expect(!r->is_whole, 0))
+        r->is_corrupt |= !weir_batch__verify(r->store, kind, at, size);
 }
 
 static inline bool weir_batch__is_anchor(const weir_batch__retriever *r, const weir_batch__table_rules *table,

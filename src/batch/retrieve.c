@@ -50,11 +50,6 @@ typedef struct weir_batch__ranked_example {
 
 /* ---- Memory ------------------------------------------------------------------------------------ */
 
-/* How many examples the task can have at most. */
-static uint64_t example_count(const weir_batch__rules *rules) {
-    return rules->has_task_rows ? rules->labels.count : rules->tables[rules->label_table].row_count;
-}
-
 bool weir_batch__retrieves(const weir_batch__rules *rules, const weir_batch_config *config) {
     return config->has_retrieval && rules->label_table != WEIR_NONE && !rules->task->drops_target &&
            rules->label_visibility != WEIR_LABELS_NONE;
@@ -69,8 +64,10 @@ void weir_batch__retriever_carve(weir_batch__retriever *r, weir__block *block, c
     }
     uint64_t steps =
         (uint64_t)weir_batch__most_of(&retrieval->walks) * weir_batch__most_of(&retrieval->length);
-    uint64_t examples = example_count(rules) < steps ? example_count(rules) : steps;
+    const weir_batch__table_rules *labelled = &rules->tables[rules->label_table];
+    uint64_t examples = rules->has_task_rows ? rules->labels.count : labelled->row_count;
     uint32_t bits = 4;
+    examples = examples < steps ? examples : steps;
     while ((uint64_t)1 << bits < 2 * examples)
         bits++;
     *r = (weir_batch__retriever){
@@ -88,8 +85,8 @@ void weir_batch__retriever_carve(weir_batch__retriever *r, weir__block *block, c
         .ranked = weir__carve(block, config->max_rows, sizeof *r->ranked),
         .shift = 32 - bits,
         .first_task_row = rules->has_task_rows ? rules->info->row_count : UINT64_MAX,
-        .example_start = rules->tables[rules->label_table].row_start,
-        .example_count = rules->has_task_rows ? 0 : rules->tables[rules->label_table].row_count,
+        .example_start = labelled->row_start,
+        .example_count = rules->has_task_rows ? 0 : labelled->row_count,
     };
     weir_batch__neighbours_carve(r, block, config);
     if (block->memory)
@@ -322,37 +319,20 @@ static void step_to_many(weir_batch__retriever *r) {
     }
 }
 
-/* Counts the examples that were come to: task rows, in a cell task rows that show their labels. */
-static void count_visits(weir_batch__retriever *r) {
-    walkers_at *at = r->at;
-    int64_t known;
-    for (uint32_t k = 0; k < at->visit_count; k++)
-        count_visits_to(r, at->visits[k], 1);
-    for (uint32_t k = 0; k < at->label_count; k++)
-        if (shows_cell(r, at->labels[k], &known))
-            count_visits_to(r, at->labels[k], 1);
-    at->visit_count = at->label_count = 0;
-}
-
-/* Without links, all stay for their memos. */
-static void stay(weir_batch__retriever *r) {
-    walkers_at *at = r->at;
-    memcpy(at->staying, at->moving, at->moving_count * sizeof *at->moving);
-    at->staying_count = at->moving_count;
-    at->moving_count = 0;
-}
-
 static void take_step(weir_batch__retriever *r) {
     walkers_at *at = r->at;
     uint16_t came_back[ABREAST];
     uint32_t count = at->task_row_count; /* that are led back in this step */
+    int64_t known;
     memcpy(came_back, at->task_rows, count * sizeof *came_back);
     at->task_row_count = 0;
     if (r->links) {
         step_by_links(r);
         step_to_task_rows(r);
-    } else {
-        stay(r);
+    } else { /* all stay for their memos */
+        memcpy(at->staying, at->moving, at->moving_count * sizeof *at->moving);
+        at->staying_count = at->moving_count;
+        at->moving_count = 0;
     }
     remember_rows(r);
     tell_apart(r);
@@ -364,7 +344,13 @@ static void take_step(weir_batch__retriever *r) {
     step_to_many(r);
     memcpy(at->moving + at->moving_count, came_back, count * sizeof *came_back);
     at->moving_count += count;
-    count_visits(r);
+    /* The examples that were come to: task rows, in a cell task rows that show their labels. */
+    for (uint32_t k = 0; k < at->visit_count; k++)
+        count_visits_to(r, at->visits[k], 1);
+    for (uint32_t k = 0; k < at->label_count; k++)
+        if (shows_cell(r, at->labels[k], &known))
+            count_visits_to(r, at->labels[k], 1);
+    at->visit_count = at->label_count = 0;
 }
 
 void weir_batch__take_walks(weir_batch__retriever *r, const weir_batch__budget *budget, uint32_t first) {
@@ -485,25 +471,19 @@ weir_batch__budget weir_batch__budget_of(const weir_retrieval_config *config, co
     return (weir_batch__budget){values[0], values[1], values[2], values[3]};
 }
 
-/* Whether all that walks read was verified already. */
-static bool are_whole(const weir_batch__retriever *r) {
+/* Readies the retriever for a sequence. */
+static void look_out(weir_batch__retriever *r, const weir_batch__outlook *o) {
     static const weir_store__section_kind read[] = {
         WEIR_STORE__SECTION_ROWS,        WEIR_STORE__SECTION_CHILD_STARTS, WEIR_STORE__SECTION_CHILD_ROWS,
         WEIR_STORE__SECTION_CHILD_TIMES, WEIR_STORE__SECTION_SEED_BITS,    WEIR_STORE__SECTION_SEED_ROWS,
         WEIR_STORE__SECTION_LABELS};
-    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
-        if (!weir_store__is_whole(r->store, read[i]))
-            return false;
-    return true;
-}
-
-/* Readies the retriever for a sequence. */
-static void look_out(weir_batch__retriever *r, const weir_batch__outlook *o) {
     const weir_batch__table_rules *anchors = &r->rules->tables[r->rules->task->anchor_table];
     r->outlook = o;
     r->limit = o->cutoff - (o->cutoff == WEIR_TIME_NEVER);
     r->is_corrupt = false;
-    r->is_whole = are_whole(r);
+    r->is_whole = true;
+    for (size_t i = 0; i < sizeof read / sizeof *read && r->is_whole; i++)
+        r->is_whole = weir_store__is_whole(r->store, read[i]);
     r->blank_anchor = NULL;
     int64_t appeared = WEIR_TIME_ALWAYS;
     if (anchors->time_offset != WEIR_NONE) {
@@ -518,9 +498,10 @@ static void look_out(weir_batch__retriever *r, const weir_batch__outlook *o) {
     r->least_head = weir_batch__least_head(o->cutoff);
 }
 
-/* Forgets what rows lead to, but for what spans tell, unless the sequence that it was remembered for sees the
- * same: the same times, and no anchor before its own. */
-static void forget_what_differs(weir_batch__retriever *r, const weir_batch__outlook *o) {
+/* What rows lead to is forgotten, but for what spans tell, unless the sequence that it was remembered for
+ * sees the same: the same times, and no anchor before its own. */
+void weir_batch__begin_walks(weir_batch__retriever *r, const weir_batch__outlook *o) {
+    look_out(r, o);
     bool is_same = r->keeps && !r->is_early && r->seen_cutoff == o->cutoff && r->seen_floor == o->floor;
     r->keeps = !r->is_early;
     r->seen_cutoff = o->cutoff;
@@ -531,11 +512,6 @@ static void forget_what_differs(weir_batch__retriever *r, const weir_batch__outl
         memset(r->spans, 0, sizeof *r->spans << r->memo_bits);
         r->serial++;
     }
-}
-
-void weir_batch__begin_walks(weir_batch__retriever *r, const weir_batch__outlook *o) {
-    look_out(r, o);
-    forget_what_differs(r, o);
 }
 
 void weir_batch__bring_visits(weir_batch__retriever *to, weir_batch__retriever *from) {
