@@ -143,32 +143,25 @@ static uint8_t *map(const weir_env *env, uint64_t size) {
     return size > PTRDIFF_MAX ? NULL : env->map(env->context, -1, (size_t)size);
 }
 
-static bool open_memory(weir_batch_buffer *b, const weir_batch_memory *memory) {
-    static const weir_batch_memory own = {0};
-    memory = memory ? memory : &own;
-    b->hides_anchors = memory->without_anchors;
-    b->owns_compact = !memory->compact;
-    b->owns_tensors = !memory->tensors && !memory->without_tensors;
-    b->compact = memory->compact ? memory->compact : map(b->env, b->room.compact);
-    b->tensors = b->owns_tensors ? map(b->env, b->room.tensors) : memory->tensors;
-    carve_lists(b);
-    if (!b->compact || (b->owns_tensors && !b->tensors) || !weir__block_open(&b->lists, b->env))
-        return false;
-    carve_lists(b);
-    return true;
-}
-
 weir_status weir_batch__open_buffer(const weir_env *env, const weir_batch__limits *limits,
                                     const weir_batch_memory *memory, uint64_t compact_room,
                                     weir_batch_buffer **out, weir_error *error) {
+    static const weir_batch_memory own = {0};
     weir_batch_buffer *b = weir__allocate_zero(env, 1, sizeof *b);
     if (!b)
         return weir__out_of_memory(error, operator_name, sizeof *b);
+    memory = memory ? memory : &own;
     b->env = env;
     b->limits = *limits;
     b->room = limits->room;
     b->room.compact = compact_room;
-    if (!open_memory(b, memory)) {
+    b->hides_anchors = memory->without_anchors;
+    b->owns_compact = !memory->compact;
+    b->owns_tensors = !memory->tensors && !memory->without_tensors;
+    b->compact = memory->compact ? memory->compact : map(env, b->room.compact);
+    b->tensors = b->owns_tensors ? map(env, b->room.tensors) : memory->tensors;
+    carve_lists(b);
+    if (!b->compact || (b->owns_tensors && !b->tensors) || !weir__block_open(&b->lists, env)) {
         uint64_t size = plus(b->room.compact, b->room.tensors);
         weir_status status = weir__fail(
             error, WEIR_OUT_OF_MEMORY, operator_name,
@@ -180,6 +173,7 @@ weir_status weir_batch__open_buffer(const weir_env *env, const weir_batch__limit
         weir_batch_buffer_close(b);
         return status;
     }
+    carve_lists(b);
     *out = b;
     return WEIR_OK;
 }

@@ -34,14 +34,14 @@ static void carve(weir_batch__worker *w, const weir_batch__recipe *recipe) {
 weir_status weir_batch__worker_open(weir_batch_builder *builder, weir_error *error) {
     weir_batch__worker *w = &builder->worker;
     const weir_batch__recipe *recipe = &builder->recipe;
-    *w = (weir_batch__worker){.env = recipe->env};
+    *w = (weir_batch__worker){0};
     carve(w, recipe);
-    if (!weir__block_open(&w->scratch, w->env))
+    if (!weir__block_open(&w->scratch, recipe->env))
         return weir__out_of_memory(error, operator_name, (size_t)w->scratch.size);
     carve(w, recipe);
     if (w->retriever.rules)
         WEIR__TRY(weir_batch__share_links(&w->retriever, &recipe->config, error));
-    return recipe->with_digests ? weir_batch__digester_open(&w->digester, w->env, &recipe->limits, error)
+    return recipe->with_digests ? weir_batch__digester_open(&w->digester, recipe->env, &recipe->limits, error)
                                 : WEIR_OK;
 }
 

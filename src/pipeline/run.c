@@ -370,16 +370,16 @@ static weir_status begin_files(weir_run *run, weir_error *error) {
 
 /* The tables of mixed batches, if there is no device to have them. */
 static weir_status join_tables(weir_run *run, weir_error *error) {
-    uint32_t count;
-    const weir_batch__origin *origins = weir_batch__builder_origins(run->loader.workers[0].list[0], &count);
+    const weir_batch__recipe *recipe = &run->loader.workers[0].list[0]->recipe;
     weir_memory host = weir__host_memory(run->env);
-    if (!origins || run->device)
+    if (recipe->source_count == 0 || run->device)
         return WEIR_OK;
-    uint64_t size = weir_pipeline__tables_size(origins, count);
+    uint64_t size = weir_pipeline__tables_size(recipe->origins, recipe->origin_count);
     uint8_t *next = run->joined_memory = weir__allocate(run->env, (size_t)size + 1, 1);
     if (!run->joined_memory)
         return weir__out_of_memory(error, operator_name, (size_t)size);
-    return weir_pipeline__tables_write(origins, count, &host, &next, &run->joined, error);
+    return weir_pipeline__tables_write(recipe->origins, recipe->origin_count, &host, &next, &run->joined,
+                                       error);
 }
 
 weir_status weir_run_start(weir_run *run, weir_error *error) {
@@ -597,11 +597,10 @@ void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_me
 weir_status weir_run_tables(const weir_run *run, const weir_store *store, weir_tables *out,
                             weir_error *error) {
     const weir_run_options *o = &run->options;
-    uint32_t count;
     size_t at = 0;
     while (store && at < o->store_count && o->stores[at] != store)
         at++;
-    if (!store && !weir_batch__builder_origins(run->loader.workers[0].list[0], &count))
+    if (!store && run->loader.workers[0].list[0]->recipe.source_count == 0)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "the run's batches are not mixed: each has a store of its own; name the store");
     if (store && at == o->store_count)

@@ -49,11 +49,9 @@ weir_status weir_pipeline__memory_measure(weir_pipeline__memory_need *need,
     need->sequences = buffer->limits.sequences;
     weir_batch_buffer_close(buffer);
     need->rules_size = 0;
-    for (size_t i = 0; i < builders->count; i++) {
-        uint64_t size;
-        (void)weir_batch__builder_rules(builders->list[i], &size);
-        need->rules_size += weir__align(size, WEIR_PIPELINE__DEVICE_ALIGNMENT);
-    }
+    for (size_t i = 0; i < builders->count; i++)
+        need->rules_size +=
+            weir__align(builders->list[i]->recipe.rules.expansion_size, WEIR_PIPELINE__DEVICE_ALIGNMENT);
     return WEIR_OK;
 }
 
