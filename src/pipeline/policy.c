@@ -27,23 +27,18 @@ static weir_pipeline__pick pick_strictly(weir_prefetch *prefetch) {
     return (weir_pipeline__pick){worker, is_ready};
 }
 
-static uint64_t find_slowest(const weir_prefetch *prefetch) {
-    uint64_t slowest = UINT64_MAX;
-    for (uint32_t i = 0; i < prefetch->worker_count; i++) {
-        const weir_pipeline__worker *worker = &prefetch->workers[i];
-        if (!weir_pipeline__worker_is_done(worker) && worker->consumed < slowest)
-            slowest = worker->consumed;
-    }
-    return slowest;
-}
-
 /* The slowest never becomes slower, so what was found earlier is no more than what it is now. */
 static bool may_give(weir_prefetch *prefetch, const weir_pipeline__worker *worker) {
     if (weir_pipeline__worker_is_done(worker))
         return false;
     if (worker->consumed - prefetch->slowest < prefetch->max_lead)
         return true;
-    prefetch->slowest = find_slowest(prefetch);
+    prefetch->slowest = UINT64_MAX;
+    for (uint32_t i = 0; i < prefetch->worker_count; i++) {
+        const weir_pipeline__worker *other = &prefetch->workers[i];
+        if (!weir_pipeline__worker_is_done(other) && other->consumed < prefetch->slowest)
+            prefetch->slowest = other->consumed;
+    }
     return worker->consumed - prefetch->slowest < prefetch->max_lead;
 }
 

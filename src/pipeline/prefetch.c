@@ -51,20 +51,6 @@ static void take_item(weir_prefetch *prefetch, weir_pipeline__worker *worker, we
     prefetch->next_worker = worker->number + 1 == prefetch->worker_count ? 0 : worker->number + 1;
 }
 
-static bool is_cancelled(const weir_prefetch *prefetch) {
-    return atomic_load_explicit(&prefetch->is_cancelled, memory_order_acquire) != 0;
-}
-
-/* One failure ends all: what the other workers still make is never taken. */
-static weir_status surface_failure(weir_prefetch *prefetch, const weir_pipeline__worker *worker,
-                                   weir_error *error) {
-    weir_status status = worker->failure_status;
-    if (error)
-        *error = worker->failure;
-    weir_prefetch_cancel(prefetch);
-    return status;
-}
-
 /* The worker that could not make what is ready; NULL if it is an item. */
 static const weir_pipeline__worker *find_failure(weir_prefetch *prefetch, weir_pipeline__worker *worker) {
     if (!prefetch->belt.places)
@@ -80,7 +66,7 @@ static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
                           "this prefetcher was opened before a fork, and its workers live in the parent; "
                           "open one in the child");
-    if (is_cancelled(prefetch))
+    if (weir_pipeline__is_cancelled(prefetch))
         return fail_cancelled(error);
     *is_ready = true;
     if (prefetch->active_count == 0) {
@@ -100,14 +86,18 @@ static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *
             prefetch->belt.places
                 ? weir_pipeline__belt_await_item(&prefetch->belt, prefetch->env, &prefetch->is_cancelled)
                 : weir_pipeline__ring_await_item(&worker->ring, prefetch->env, &prefetch->is_cancelled);
-        if (is_cancelled(prefetch))
+        if (weir_pipeline__is_cancelled(prefetch))
             return fail_cancelled(error);
     }
     const weir_pipeline__worker *failed = find_failure(prefetch, worker);
-    if (failed)
-        return surface_failure(prefetch, failed, error);
-    take_item(prefetch, worker, item);
-    return WEIR_OK;
+    if (!failed) {
+        take_item(prefetch, worker, item);
+        return WEIR_OK;
+    }
+    if (error)
+        *error = failed->failure;
+    weir_prefetch_cancel(prefetch); /* one failure ends all: what others still make is never taken */
+    return failed->failure_status;
 }
 
 weir_status weir_prefetch_next(weir_prefetch *prefetch, weir_item *item, weir_error *error) {
@@ -144,24 +134,21 @@ void weir_prefetch_cancel(weir_prefetch *prefetch) {
 
 /* ---- Measuring ------------------------------------------------------------------------------- */
 
-static weir_worker_metrics measure_worker(const weir_pipeline__worker *worker) {
-    uint64_t made = atomic_load_explicit(&worker->ring.made, memory_order_relaxed);
-    return (weir_worker_metrics){
-        .produced = made,
-        .consumed = worker->ring.taken_own,
-        .wait_ns = atomic_load_explicit(&worker->wait_ns, memory_order_relaxed),
-        .stalls = worker->stalls,
-        .occupied = WEIR__NARROW(uint32_t, made - worker->ring.taken_own),
-    };
-}
-
 void weir_prefetch_measure(const weir_prefetch *prefetch, weir_prefetch_metrics *metrics,
                            weir_worker_metrics *workers) {
     *metrics = (weir_prefetch_metrics){.consumer_wait_ns = prefetch->wait_ns,
                                        .held = weir_pipeline__slots_held(&prefetch->slots),
                                        .workers = prefetch->worker_count};
     for (uint32_t i = 0; i < prefetch->worker_count; i++) {
-        weir_worker_metrics measured = measure_worker(&prefetch->workers[i]);
+        const weir_pipeline__worker *worker = &prefetch->workers[i];
+        uint64_t made = atomic_load_explicit(&worker->ring.made, memory_order_relaxed);
+        weir_worker_metrics measured = {
+            .produced = made,
+            .consumed = worker->ring.taken_own,
+            .wait_ns = atomic_load_explicit(&worker->wait_ns, memory_order_relaxed),
+            .stalls = worker->stalls,
+            .occupied = WEIR__NARROW(uint32_t, made - worker->ring.taken_own),
+        };
         metrics->produced += measured.produced;
         metrics->consumed += measured.consumed;
         metrics->stalls += measured.stalls;

@@ -1,21 +1,6 @@
 /* A worker's thread: see prefetch.h. It asks for a free slot, has the producer fill it, and hands it over. */
 #include "pipeline/prefetch.h"
 
-static bool is_cancelled(const weir_pipeline__worker *worker) {
-    return atomic_load_explicit(&worker->prefetch->is_cancelled, memory_order_relaxed) != 0;
-}
-
-/* Waits for a free slot; false if all is cancelled. */
-static bool find_room(weir_pipeline__worker *worker) {
-    weir_prefetch *prefetch = worker->prefetch;
-    while (!weir_pipeline__ring_has_room(&worker->ring) && !is_cancelled(worker)) {
-        uint64_t slept_ns =
-            weir_pipeline__ring_await_room(&worker->ring, prefetch->env, &prefetch->is_cancelled);
-        atomic_fetch_add_explicit(&worker->wait_ns, slept_ns, memory_order_relaxed);
-    }
-    return !is_cancelled(worker);
-}
-
 /* Has the producer fill the slot; false if it cannot. A producer may give no record that fits its status. */
 static bool make(weir_pipeline__worker *worker, weir_item *item, uint32_t slot) {
     weir_prefetch *prefetch = worker->prefetch;
@@ -34,7 +19,12 @@ static void fill_ring(weir_pipeline__worker *worker, weir_item *item) {
     weir_prefetch *prefetch = worker->prefetch;
     weir_pipeline__cursor cursor = worker->first;
     for (uint64_t left = worker->total - worker->consumed_at_open; left > 0; left--) {
-        if (!find_room(worker))
+        while (!weir_pipeline__ring_has_room(&worker->ring) && !weir_pipeline__is_cancelled(prefetch)) {
+            uint64_t slept_ns =
+                weir_pipeline__ring_await_room(&worker->ring, prefetch->env, &prefetch->is_cancelled);
+            atomic_fetch_add_explicit(&worker->wait_ns, slept_ns, memory_order_relaxed);
+        }
+        if (weir_pipeline__is_cancelled(prefetch))
             return;
         item->epoch = cursor.epoch;
         item->position = cursor.position;
@@ -59,7 +49,7 @@ static void fill_belt(weir_pipeline__worker *worker, weir_item *item) {
         uint64_t slept_ns =
             weir_pipeline__belt_await_room(belt, prefetch->env, number, &prefetch->is_cancelled);
         atomic_fetch_add_explicit(&worker->wait_ns, slept_ns, memory_order_relaxed);
-        if (is_cancelled(worker))
+        if (weir_pipeline__is_cancelled(prefetch))
             return;
         weir_pipeline__belt_place *place = weir_pipeline__belt_place_of(belt, number);
         item->epoch = prefetch->shards.start_epoch;
