@@ -155,12 +155,13 @@ weir_status weir_checkpoint_read(const void *data, size_t size, weir_checkpoint 
 
 /* ---- Restoring ------------------------------------------------------------------------------- */
 
-/* What must be equal, the most telling first: another manifest has another token and other cursors too. */
-static const char *const identities[] = {"store_hashes", "manifest_hash", "mix_hash", "batch_config_hash",
-                                         "token_hash",   "stage",         "dataset",  "policy",
-                                         "pad",          "data_cursors"};
-/* Steps that were taken out of order are those of one rank and its workers alone. */
-static const char *const best_effort_identities[] = {"world_size", "rank", "workers"};
+/* What must be equal, the most telling first: another manifest has another token and other cursors too. The
+ * last three in best effort alone, where steps that were taken out of order are those of one rank and its
+ * workers. */
+static const char *const identities[] = {
+    "store_hashes", "manifest_hash", "mix_hash",     "batch_config_hash", "token_hash", "stage",  "dataset",
+    "policy",       "pad",           "data_cursors", "world_size",        "rank",       "workers"};
+enum { STRICT_IDENTITIES = 10, IDENTITIES = sizeof identities / sizeof identities[0] };
 
 static weir_status check_equal(const weir_env *env, const weir_cbor_value *checkpoint,
                                const weir_cbor_value *expected, const char *key, weir_error *error) {
@@ -177,16 +178,6 @@ static weir_status check_equal(const weir_env *env, const weir_cbor_value *check
     weir__note_text(error, "checkpoint", was, strlen(was));
     weir__note_text(error, "run", is, strlen(is));
     return status;
-}
-
-static weir_status compare(const weir_env *env, const weir_cbor_value *checkpoint,
-                           const weir_cbor_value *expected, weir_policy policy, weir_error *error) {
-    for (size_t i = 0; i < sizeof identities / sizeof identities[0]; i++)
-        WEIR__TRY(check_equal(env, checkpoint, expected, identities[i], error));
-    if (policy == WEIR_POLICY_BEST_EFFORT)
-        for (size_t i = 0; i < 3; i++)
-            WEIR__TRY(check_equal(env, checkpoint, expected, best_effort_identities[i], error));
-    return WEIR_OK;
 }
 
 /* In best effort the step is the first one and all that the workers gave since; if they do not add up,
@@ -223,9 +214,10 @@ weir_status weir_pipeline__checkpoint_restore(const weir_pipeline__schedule *run
     weir_cbor_writer_memory(&w, run->env);
     weir_pipeline__checkpoint_write(run, mix, &there, &w);
     weir_status status = weir_cbor_finish(&w, error);
-    if (status == WEIR_OK) {
+    size_t compared = state->policy == WEIR_POLICY_BEST_EFFORT ? IDENTITIES : STRICT_IDENTITIES;
+    for (size_t i = 0; i < compared && status == WEIR_OK; i++) {
         weir_cbor_value expected = weir_cbor_view(w.data);
-        status = compare(run->env, &checkpoint, &expected, state->policy, error);
+        status = check_equal(run->env, &checkpoint, &expected, identities[i], error);
     }
     weir_cbor_release(&w);
     weir__reader r = reader_of(error);

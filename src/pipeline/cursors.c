@@ -184,41 +184,30 @@ static bool is_hash(const weir_cbor_value *map, const char *key, const uint8_t h
            value.number == WEIR_HASH_SIZE && memcmp(value.data, hash, WEIR_HASH_SIZE) == 0;
 }
 
-static weir_status check_identity(const weir_cursors *c, const weir_cbor_value *map, weir_error *error) {
-    weir_cbor_value version;
-    if (!weir_cbor_get(map, "cursors_version", &version) || !weir_cbor_is_text(&version, CURSORS_VERSION))
-        return mismatch(error, "cursors_version",
-                        "they are not cursors of this version (" CURSORS_VERSION ")");
-    if (!weir_pipeline__sealed_is_whole(map, CURSORS_VERSION))
-        return mismatch(error, "h",
-                        "they are damaged, their bytes are not those that their hash was made of");
-    if (!is_hash(map, "manifest_hash", c->manifest_hash))
-        return mismatch(error, "manifest_hash", "they are of another manifest");
-    if (!is_hash(map, "token_hash", c->token_hash))
-        return mismatch(error, "token_hash", "they are of another replay token");
-    return WEIR_OK;
-}
-
-/* Reads the next cursor of the map, which must be that of dataset `d`. */
-static bool read_cursor(weir_cbor_iterator *it, const dataset_cursor *d, weir_cursor *out) {
-    weir_cbor_value key, value;
-    weir__reader r = {.family = WEIR_CHECKPOINT_MISMATCH};
-    return weir_cbor_next(it, &key, &value) && weir_cbor_is_text(&key, d->key) &&
-           weir__read(&r, &value, &weir_trace__cursor_shape, out) == WEIR_OK && is_inside(d, *out);
-}
-
 weir_status weir_cursors_restore(weir_cursors *c, const void *data, size_t size, weir_error *error) {
-    weir_cbor_value list;
+    weir_cbor_value version, list, key, value;
+    weir__reader r = {.family = WEIR_CHECKPOINT_MISMATCH};
     WEIR__TRY(weir_cbor_check(data, size, NULL, error));
     weir_cbor_value map = weir_cbor_view(data);
-    WEIR__TRY(check_identity(c, &map, error));
+    if (!weir_cbor_get(&map, "cursors_version", &version) || !weir_cbor_is_text(&version, CURSORS_VERSION))
+        return mismatch(error, "cursors_version",
+                        "they are not cursors of this version (" CURSORS_VERSION ")");
+    if (!weir_pipeline__sealed_is_whole(&map, CURSORS_VERSION))
+        return mismatch(error, "h",
+                        "they are damaged, their bytes are not those that their hash was made of");
+    if (!is_hash(&map, "manifest_hash", c->manifest_hash))
+        return mismatch(error, "manifest_hash", "they are of another manifest");
+    if (!is_hash(&map, "token_hash", c->token_hash))
+        return mismatch(error, "token_hash", "they are of another replay token");
     bool fits =
         weir_cbor_get(&map, "data_cursors", &list) && list.type == WEIR_CBOR_MAP && list.number == c->count;
     for (int pass = 0; pass < 2 && fits; pass++) { /* nothing is taken over before all of it was read */
         weir_cbor_iterator it = weir_cbor_children(&list);
         for (size_t i = 0; i < c->count && fits; i++) {
             weir_cursor cursor;
-            fits = read_cursor(&it, &c->list[i], &cursor);
+            fits = weir_cbor_next(&it, &key, &value) && weir_cbor_is_text(&key, c->list[i].key) &&
+                   weir__read(&r, &value, &weir_trace__cursor_shape, &cursor) == WEIR_OK &&
+                   is_inside(&c->list[i], cursor);
             if (fits && pass == 1)
                 c->list[i].cursor = cursor;
         }

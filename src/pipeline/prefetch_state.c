@@ -174,29 +174,25 @@ static bool read_worker(const saved_state *saved, uint32_t number, const weir_cb
     return after.epoch == read.epoch && after.place == read.place;
 }
 
-/* The count of the worker that gave last; 0 if none has. */
-static bool read_last_worker(const saved_state *saved, uint64_t *consumed) {
-    uint32_t last = (saved->next_worker ? saved->next_worker : saved->shards.workers) - 1;
-    weir_cbor_iterator it = weir_cbor_children(&saved->workers);
-    weir_cbor_value value;
-    for (uint32_t i = 0; i <= last; i++)
-        if (!weir_cbor_next(&it, NULL, &value))
-            return false;
-    return read_worker(saved, last, &value, consumed);
-}
-
-/* Whether all workers' counts are those of one place in strict order, and which. */
+/* Whether all workers' counts are those of one place in strict order, and which: that of the worker that gave
+ * last says it, and the others must fit. */
 static bool read_strict_place(const saved_state *saved, strict_place *out) {
-    uint64_t last, consumed;
-    if (!read_last_worker(saved, &last) || (saved->next_worker > 0 && last == 0))
-        return false;
-    *out = (strict_place){last - (saved->next_worker > 0), saved->next_worker};
-    weir_cbor_iterator it = weir_cbor_children(&saved->workers);
-    weir_cbor_value value;
-    for (uint32_t i = 0; i < saved->shards.workers; i++)
-        if (!weir_cbor_next(&it, NULL, &value) || !read_worker(saved, i, &value, &consumed) ||
-            consumed != strict_count(&saved->shards, i, *out))
-            return false;
+    uint32_t next = saved->next_worker, last = (next ? next : saved->shards.workers) - 1;
+    for (int pass = 0; pass < 2; pass++) {
+        weir_cbor_iterator it = weir_cbor_children(&saved->workers);
+        weir_cbor_value value;
+        uint64_t consumed;
+        for (uint32_t i = 0; i < saved->shards.workers; i++) {
+            if (!weir_cbor_next(&it, NULL, &value) || !read_worker(saved, i, &value, &consumed))
+                return false;
+            if (pass == 0 && i == last && next > 0 && consumed == 0)
+                return false;
+            if (pass == 0 && i == last)
+                *out = (strict_place){consumed - (next > 0), next};
+            if (pass == 1 && consumed != strict_count(&saved->shards, i, *out))
+                return false;
+        }
+    }
     return true;
 }
 

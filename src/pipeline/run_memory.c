@@ -93,17 +93,14 @@ static weir_status fill_graph(weir_graph *graph, const weir_pipeline__memory_nee
     return weir_graph_finish(graph, error);
 }
 
-static bool is_named(weir_text name, const char *wanted) {
-    return name.size == strlen(wanted) && memcmp(name.data, wanted, name.size) == 0;
-}
-
 static weir_status check_limit(const weir_plan *plan, const weir_pipeline__memory_need *need, uint64_t limit,
                                weir_error *error) {
     uint64_t required = 0;
     for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, i);
-        if (!is_named(arena.name, device_arena) &&
-            __builtin_add_overflow(required, arena.peak_bytes, &required))
+        bool is_there = arena.name.size == strlen(device_arena) &&
+                        memcmp(arena.name.data, device_arena, arena.name.size) == 0;
+        if (!is_there && __builtin_add_overflow(required, arena.peak_bytes, &required))
             required = UINT64_MAX;
     }
     if (limit == 0 || required <= limit)
@@ -178,23 +175,6 @@ static weir_status count_written(weir_arenas *ledger, const char *kind, weir_err
     return weir_arenas_written(ledger, id.data, id.size, error);
 }
 
-static weir_status count_batch(const weir_pipeline__sets *sets, bool is_first, weir_error *error) {
-    weir_arenas *ledger = sets->compact;
-    WEIR__TRY(count_written(ledger, "slot", error));
-    WEIR__TRY(count_written(ledger, "lists", error));
-    if (!sets->there)
-        return sets->tensors ? count_written(ledger, "tensors", error) : WEIR_OK;
-    WEIR__TRY(count_written(ledger, "place", error));
-    WEIR__TRY(count_written(ledger, "place_slot", error));
-    if (!is_first)
-        return WEIR_OK;
-    void *tables;
-    size_t size;
-    bool has_tables = weir_arenas_tensor(ledger, "tables/0", 8, &tables, &size, NULL) == WEIR_OK;
-    WEIR__TRY(has_tables ? count_written(ledger, "tables", error) : WEIR_OK);
-    return count_written(ledger, "rules", error);
-}
-
 weir_status weir_pipeline__memory_commit(const weir_pipeline__sets *sets, uint64_t step, bool is_first,
                                          weir_commit *commit, weir_error *error) {
     weir_arenas *in_order[] = {sets->compact, sets->there, sets->tensors}; /* as their names in the plan */
@@ -203,6 +183,21 @@ weir_status weir_pipeline__memory_commit(const weir_pipeline__sets *sets, uint64
     for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++)
         if (in_order[i])
             WEIR__TRY(weir_arenas_commit(in_order[i], step, hash, error));
-    WEIR__TRY(count_batch(sets, is_first, error));
+    weir_arenas *ledger = sets->compact;
+    WEIR__TRY(count_written(ledger, "slot", error));
+    WEIR__TRY(count_written(ledger, "lists", error));
+    if (sets->tensors && !sets->there)
+        WEIR__TRY(count_written(ledger, "tensors", error));
+    if (sets->there) {
+        WEIR__TRY(count_written(ledger, "place", error));
+        WEIR__TRY(count_written(ledger, "place_slot", error));
+    }
+    if (sets->there && is_first) {
+        void *tables;
+        size_t size;
+        if (weir_arenas_tensor(ledger, "tables/0", 8, &tables, &size, NULL) == WEIR_OK)
+            WEIR__TRY(count_written(ledger, "tables", error));
+        WEIR__TRY(count_written(ledger, "rules", error));
+    }
     return weir_arenas_seal(sets->compact, &options, commit, error);
 }
