@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "pipeline/checkpoint.h"
 #include "pipeline/sealed.h"
@@ -18,13 +19,14 @@ static const char operator_name[] = "weir.cursors";
 enum { FILE_SIZE_MAX = 1 << 28 };
 
 typedef struct dataset_cursor {
-    char *key;
+    const char *key;
     uint64_t cardinality;
     weir_cursor cursor;
 } dataset_cursor;
 
 struct weir_cursors {
     const weir_env *env;
+    weir__arena kept;     /* of the list and its keys */
     dataset_cursor *list; /* in the order of CBOR keys */
     size_t count;
     const char *weir_version;
@@ -33,20 +35,6 @@ struct weir_cursors {
 };
 
 /* ---- Opening --------------------------------------------------------------------------------- */
-
-static bool add(weir_cursors *c, const weir_dataset *dataset) {
-    size_t at = c->count;
-    char *key = weir__copy_text(c->env, dataset->key, strlen(dataset->key));
-    if (!key)
-        return false;
-    for (;
-         at > 0 && weir__key_compare(c->list[at - 1].key, strlen(c->list[at - 1].key), key, strlen(key)) > 0;
-         at--)
-        c->list[at] = c->list[at - 1];
-    c->list[at] = (dataset_cursor){.key = key, .cardinality = dataset->cardinality};
-    c->count++;
-    return true;
-}
 
 weir_status weir_cursors_open(const weir_env *env, const weir_manifest *manifest, const void *token,
                               size_t token_size, weir_cursors **out, weir_error *error) {
@@ -60,11 +48,22 @@ weir_status weir_cursors_open(const weir_env *env, const weir_manifest *manifest
     c->weir_version = weir_version();
     memcpy(c->manifest_hash, info->hash, WEIR_HASH_SIZE);
     weir__sha256_of(token ? token : info->token, token ? token_size : WEIR_TOKEN_SIZE, c->token_hash);
-    c->list = weir__allocate_zero(env, count, sizeof *c->list);
-    bool is_fine = c->list != NULL;
-    for (size_t i = 0; i < count && is_fine; i++)
-        is_fine = add(c, &info->datasets[i]);
-    if (!is_fine) {
+    weir__arena_init(&c->kept, env);
+    c->list = weir__arena_take_zero(&c->kept, count, sizeof *c->list);
+    for (; c->count < count && !c->kept.is_short; c->count++) {
+        const weir_dataset *dataset = &info->datasets[c->count];
+        const char *key = weir__arena_text(&c->kept, dataset->key, strlen(dataset->key));
+        size_t at = c->count;
+        for (; key && at > 0; at--) {
+            const char *before = c->list[at - 1].key;
+            if (weir__key_compare(before, strlen(before), key, strlen(key)) < 0)
+                break;
+            c->list[at] = c->list[at - 1];
+        }
+        if (key)
+            c->list[at] = (dataset_cursor){.key = key, .cardinality = dataset->cardinality};
+    }
+    if (c->kept.is_short) {
         weir_cursors_close(c);
         return weir__out_of_memory(error, operator_name, count * sizeof *c->list);
     }
@@ -75,9 +74,7 @@ weir_status weir_cursors_open(const weir_env *env, const weir_manifest *manifest
 void weir_cursors_close(weir_cursors *c) {
     if (!c)
         return;
-    for (size_t i = 0; i < c->count; i++)
-        weir__release(c->env, c->list[i].key);
-    weir__release(c->env, c->list);
+    weir__arena_release(&c->kept);
     weir__release(c->env, c);
 }
 

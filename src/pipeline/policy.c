@@ -10,7 +10,7 @@
 #include "pipeline/prefetch.h"
 
 static uint32_t next_number(const weir_prefetch *prefetch, uint32_t number) {
-    return number + 1 == prefetch->worker_count ? 0 : number + 1;
+    return number + 1 == prefetch->options.workers ? 0 : number + 1;
 }
 
 static bool has_something(weir_pipeline__worker *worker) {
@@ -31,21 +31,21 @@ static weir_pipeline__pick pick_strictly(weir_prefetch *prefetch) {
 static bool may_give(weir_prefetch *prefetch, const weir_pipeline__worker *worker) {
     if (weir_pipeline__worker_is_done(worker))
         return false;
-    if (worker->consumed - prefetch->slowest < prefetch->max_lead)
+    if (worker->consumed - prefetch->slowest < prefetch->options.max_lead)
         return true;
     prefetch->slowest = UINT64_MAX;
-    for (uint32_t i = 0; i < prefetch->worker_count; i++) {
+    for (uint32_t i = 0; i < prefetch->options.workers; i++) {
         const weir_pipeline__worker *other = &prefetch->workers[i];
         if (!weir_pipeline__worker_is_done(other) && other->consumed < prefetch->slowest)
             prefetch->slowest = other->consumed;
     }
-    return worker->consumed - prefetch->slowest < prefetch->max_lead;
+    return worker->consumed - prefetch->slowest < prefetch->options.max_lead;
 }
 
 static weir_pipeline__pick pick_what_is_there(weir_prefetch *prefetch) {
     weir_pipeline__worker *first = NULL;
     uint32_t number = prefetch->next_worker, skips = 0;
-    for (uint32_t i = 0; i < prefetch->worker_count; i++, number = next_number(prefetch, number)) {
+    for (uint32_t i = 0; i < prefetch->options.workers; i++, number = next_number(prefetch, number)) {
         weir_pipeline__worker *worker = &prefetch->workers[number];
         if (!may_give(prefetch, worker))
             continue;
@@ -53,12 +53,13 @@ static weir_pipeline__pick pick_what_is_there(weir_prefetch *prefetch) {
             return (weir_pipeline__pick){worker, true};
         if (!first)
             first = worker;
-        if (++skips > prefetch->max_skips_per_round)
+        if (++skips > prefetch->options.max_skips_per_round)
             break;
     }
     return (weir_pipeline__pick){first, false};
 }
 
 weir_pipeline__pick weir_pipeline__pick_worker(weir_prefetch *prefetch) {
-    return prefetch->policy == WEIR_POLICY_STRICT ? pick_strictly(prefetch) : pick_what_is_there(prefetch);
+    return prefetch->options.policy == WEIR_POLICY_STRICT ? pick_strictly(prefetch)
+                                                          : pick_what_is_there(prefetch);
 }

@@ -23,22 +23,29 @@ static weir_status fail_all_held(const weir_prefetch *prefetch, weir_error *erro
     return status;
 }
 
-/* Moves the worker's next item out of its ring, or the next one off the belt, and a spare there. */
-static void take_item(weir_prefetch *prefetch, weir_pipeline__worker *worker, weir_item *item) {
+/* Moves the worker's next item out of its ring, or the next one off the belt, and a spare there. Returns the
+ * worker that could not make it; else NULL. */
+static const weir_pipeline__worker *take_item(weir_prefetch *prefetch, weir_pipeline__worker *worker,
+                                              weir_item *item) {
     uint32_t spare = weir_pipeline__slots_next_spare(&prefetch->slots), maker = worker->number, slot;
     if (prefetch->belt.places) { /* who made it is not who the order names */
         const weir_pipeline__belt_place *place =
             weir_pipeline__belt_place_of(&prefetch->belt, prefetch->belt.taken);
         slot = place->slot;
         maker = place->worker;
+        if (place->has_failed)
+            return &prefetch->workers[maker];
         prefetch->workers[maker].ring.taken_own++;
         weir_pipeline__belt_take(&prefetch->belt, prefetch->env, spare);
-    } else
+    } else {
+        if (!weir_pipeline__ring_has_item(&worker->ring))
+            return worker;
         slot = weir_pipeline__ring_take(&worker->ring, prefetch->env, spare);
+    }
     weir_pipeline__slots_hold(&prefetch->slots, slot);
     *item = (weir_item){.epoch = worker->cursor.epoch,
                         .position = worker->cursor.position,
-                        .key = prefetch->key,
+                        .key = prefetch->options.key,
                         .worker = maker,
                         .slot_index = slot,
                         .slot = prefetch->addresses[slot],
@@ -48,16 +55,8 @@ static void take_item(weir_prefetch *prefetch, weir_pipeline__worker *worker, we
         prefetch->active_count--;
     else
         weir_pipeline__cursor_advance(&worker->cursor);
-    prefetch->next_worker = worker->number + 1 == prefetch->worker_count ? 0 : worker->number + 1;
-}
-
-/* The worker that could not make what is ready; NULL if it is an item. */
-static const weir_pipeline__worker *find_failure(weir_prefetch *prefetch, weir_pipeline__worker *worker) {
-    if (!prefetch->belt.places)
-        return weir_pipeline__ring_has_item(&worker->ring) ? NULL : worker;
-    const weir_pipeline__belt_place *place =
-        weir_pipeline__belt_place_of(&prefetch->belt, prefetch->belt.taken);
-    return place->has_failed ? &prefetch->workers[place->worker] : NULL;
+    prefetch->next_worker = worker->number + 1 == prefetch->options.workers ? 0 : worker->number + 1;
+    return NULL;
 }
 
 static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *item, bool *is_ready,
@@ -89,11 +88,9 @@ static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *
         if (weir_pipeline__is_cancelled(prefetch))
             return fail_cancelled(error);
     }
-    const weir_pipeline__worker *failed = find_failure(prefetch, worker);
-    if (!failed) {
-        take_item(prefetch, worker, item);
+    const weir_pipeline__worker *failed = take_item(prefetch, worker, item);
+    if (!failed)
         return WEIR_OK;
-    }
     if (error)
         *error = failed->failure;
     weir_prefetch_cancel(prefetch); /* one failure ends all: what others still make is never taken */
@@ -124,7 +121,7 @@ void weir_prefetch_release(weir_prefetch *prefetch, const weir_item *item) {
 void weir_prefetch_cancel(weir_prefetch *prefetch) {
     int kept = errno; /* a signal handler leaves it as it was */
     (void)atomic_exchange(&prefetch->is_cancelled, 1);
-    for (uint32_t i = 0; i < prefetch->worker_count; i++) {
+    for (uint32_t i = 0; i < prefetch->options.workers; i++) {
         weir__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.consumer_sleeps);
         weir__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.producer_sleeps);
     }
@@ -138,8 +135,8 @@ void weir_prefetch_measure(const weir_prefetch *prefetch, weir_prefetch_metrics 
                            weir_worker_metrics *workers) {
     *metrics = (weir_prefetch_metrics){.consumer_wait_ns = prefetch->wait_ns,
                                        .held = weir_pipeline__slots_held(&prefetch->slots),
-                                       .workers = prefetch->worker_count};
-    for (uint32_t i = 0; i < prefetch->worker_count; i++) {
+                                       .workers = prefetch->options.workers};
+    for (uint32_t i = 0; i < prefetch->options.workers; i++) {
         const weir_pipeline__worker *worker = &prefetch->workers[i];
         uint64_t made = atomic_load_explicit(&worker->ring.made, memory_order_relaxed);
         weir_worker_metrics measured = {

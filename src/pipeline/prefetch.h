@@ -48,14 +48,8 @@ struct weir_prefetch {
     weir__block block; /* what this struct, its arrays and slots of its own lie in */
 
     /* Never written after open. */
-    weir_source source;
-    uint64_t key;
-    uint64_t epochs;
+    weir_prefetch_options options; /* with the defaults in place; the slots' list and the state are gone */
     weir_pipeline__shards shards;
-    weir_policy policy;
-    uint32_t max_lead;
-    uint32_t max_skips_per_round;
-    uint32_t worker_count;
     weir_pipeline__worker *workers;
     weir_pipeline__belt belt; /* that all workers fill; without places: each fills a ring of its own */
     void **addresses;         /* of the slots */

@@ -42,9 +42,7 @@ static weir_prefetch *carve(weir__block *block, const weir_prefetch_options *o) 
 /* ---- The start ------------------------------------------------------------------------------- */
 
 static void configure(weir_prefetch *prefetch, const weir_prefetch_options *options) {
-    prefetch->source = options->source;
-    prefetch->key = options->key;
-    prefetch->epochs = options->epochs;
+    prefetch->options = *options;
     prefetch->shards =
         (weir_pipeline__shards){.length = options->source.length,
                                 .start_position = options->start_position,
@@ -53,10 +51,6 @@ static void configure(weir_prefetch *prefetch, const weir_prefetch_options *opti
                                 .workers = options->workers,
                                 .mode = options->shard_mode,
                                 .drop_remainder = options->drop_remainder};
-    prefetch->policy = options->policy;
-    prefetch->max_lead = options->max_lead;
-    prefetch->max_skips_per_round = options->max_skips_per_round;
-    prefetch->worker_count = options->workers;
     for (uint32_t i = 0; i < options->workers; i++) {
         weir_pipeline__worker *worker = &prefetch->workers[i];
         worker->prefetch = prefetch;
@@ -66,9 +60,10 @@ static void configure(weir_prefetch *prefetch, const weir_prefetch_options *opti
 }
 
 /* Puts the belt, and every worker's two cursors, where what was consumed ends. */
-static void seek(weir_prefetch *prefetch, const weir_prefetch_options *options) {
+static void seek(weir_prefetch *prefetch) {
+    const weir_prefetch_options *options = &prefetch->options;
     uint64_t taken = 0;
-    for (uint32_t i = 0; i < prefetch->worker_count; i++) {
+    for (uint32_t i = 0; i < prefetch->options.workers; i++) {
         weir_pipeline__worker *worker = &prefetch->workers[i];
         worker->consumed_at_open = worker->consumed;
         taken += worker->consumed;
@@ -85,7 +80,7 @@ static void seek(weir_prefetch *prefetch, const weir_prefetch_options *options) 
 
 static weir_status start_threads(weir_prefetch *prefetch, weir_error *error) {
     const weir_env *env = prefetch->env;
-    for (uint32_t i = 0; i < prefetch->worker_count; i++) {
+    for (uint32_t i = 0; i < prefetch->options.workers; i++) {
         weir_pipeline__worker *worker = &prefetch->workers[i];
         if (weir_pipeline__worker_is_done(worker))
             continue;
@@ -94,7 +89,7 @@ static weir_status start_threads(weir_prefetch *prefetch, weir_error *error) {
             return weir__fail(error, WEIR_OUT_OF_MEMORY, WEIR_PIPELINE__PREFETCH_OPERATOR,
                               "cannot start worker %u of %u: %s; use fewer workers, or raise the limit of "
                               "threads",
-                              i + 1, prefetch->worker_count, strerror(failure));
+                              i + 1, prefetch->options.workers, strerror(failure));
         worker->has_thread = true;
     }
     return WEIR_OK;
@@ -119,7 +114,7 @@ weir_status weir_prefetch_open(const weir_env *env, const weir_prefetch_options 
     if (status == WEIR_OK)
         status = weir__fork_mark_open(&prefetch->mark, env, WEIR_PIPELINE__PREFETCH_OPERATOR, error);
     if (status == WEIR_OK) {
-        seek(prefetch, &filled);
+        seek(prefetch);
         status = start_threads(prefetch, error);
     }
     if (status != WEIR_OK) {
@@ -140,7 +135,7 @@ void weir_prefetch_close(weir_prefetch *prefetch) {
     bool is_here = weir_pipeline__prefetch_is_here(prefetch);
     if (is_here)
         weir_prefetch_cancel(prefetch);
-    for (uint32_t i = 0; is_here && i < prefetch->worker_count; i++)
+    for (uint32_t i = 0; is_here && i < prefetch->options.workers; i++)
         if (prefetch->workers[i].has_thread)
             env->join_thread(env->context, prefetch->workers[i].thread);
     weir__fork_mark_close(&prefetch->mark, env);

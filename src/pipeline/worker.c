@@ -6,7 +6,8 @@ static bool make(weir_pipeline__worker *worker, weir_item *item, uint32_t slot) 
     weir_prefetch *prefetch = worker->prefetch;
     item->slot_index = slot;
     item->slot = prefetch->addresses[slot];
-    worker->failure_status = prefetch->source.produce(prefetch->source.context, item, &worker->failure);
+    worker->failure_status =
+        prefetch->options.source.produce(prefetch->options.source.context, item, &worker->failure);
     if (worker->failure_status != WEIR_OK && worker->failure.status != worker->failure_status)
         (void)weir__fail(&worker->failure, worker->failure_status, WEIR_PIPELINE__PREFETCH_OPERATOR,
                          "the producer failed at position %llu of epoch %llu, and does not say why",
@@ -65,7 +66,7 @@ static void fill_belt(weir_pipeline__worker *worker, weir_item *item) {
 void *weir_pipeline__worker_run(void *argument) {
     weir_pipeline__worker *worker = argument;
     weir_prefetch *prefetch = worker->prefetch;
-    weir_item item = {.key = prefetch->key,
+    weir_item item = {.key = prefetch->options.key,
                       .worker = worker->number,
                       .cancel = (const uint32_t *)(const void *)&prefetch->is_cancelled};
     if (prefetch->belt.places)
