@@ -83,8 +83,9 @@ weir_status weir_batch__share_links(weir_batch__retriever *r, const weir_batch_c
 }
 
 static uint64_t memo_size(uint32_t ways) {
-    uint64_t size = WEIR_BATCH__MEMO_ENDS + (uint64_t)ways * (2 * sizeof(uint32_t) + sizeof(uint16_t));
-    return weir__align(size - sizeof(uint32_t), WEIR_BATCH__LINE);
+    return weir__align(offsetof(weir_batch__memo, words) +
+                           (uint64_t)ways * (2 * sizeof(uint32_t) + sizeof(uint16_t)),
+                       WEIR_BATCH__LINE);
 }
 
 void weir_batch__neighbours_carve(weir_batch__retriever *r, weir__block *block,
@@ -105,7 +106,8 @@ void weir_batch__neighbours_carve(weir_batch__retriever *r, weir__block *block,
         r->memo_ways++;
     r->memo_size = memo_size(r->memo_ways);
     if (!weir_batch__has_many_rows(rules))
-        r->few = WEIR__NARROW(uint32_t, (r->memo_size - WEIR_BATCH__MEMO_ROWS) / sizeof(uint32_t));
+        r->few =
+            WEIR__NARROW(uint32_t, (r->memo_size - offsetof(weir_batch__memo, words)) / sizeof(uint32_t));
     r->memo_bits = 4;
     while (2 * r->memo_size << r->memo_bits <= MEMO_BYTES &&
            (uint64_t)1 << r->memo_bits < 2 * rules->row_count)
@@ -332,9 +334,9 @@ static inline uint32_t dense_row(const weir_batch__way *way, uint32_t number) {
 }
 
 /* Writes a row's neighbours, of which there are at most r->few. */
-static void write_few(weir_batch__retriever *r, const weir_batch__table_rules *table, uint8_t *memo,
+static void write_few(weir_batch__retriever *r, const weir_batch__table_rules *table, weir_batch__memo *memo,
                       const found_way *found) {
-    uint32_t *rows = weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ROWS), count = 0;
+    uint32_t *rows = memo->words, count = 0;
     const weir_batch__way *ways = &r->ways[r->first_way[table->number]];
     for (uint32_t i = 0; i < table->parent_count; i++) {
         rows[count] = dense_row(&ways[i], found[i].first);
@@ -358,13 +360,13 @@ static void write_few(weir_batch__retriever *r, const weir_batch__table_rules *t
             }
         }
     }
-    *weir_batch__memo_words(memo, WEIR_BATCH__MEMO_COUNT) = count;
+    memo->count = count;
 }
 
 /* Writes the ways to a row's neighbours. */
-static void write_many(weir_batch__retriever *r, const weir_batch__table_rules *table, uint8_t *memo,
+static void write_many(weir_batch__retriever *r, const weir_batch__table_rules *table, weir_batch__memo *memo,
                        const found_way *found) {
-    uint32_t *ends = weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ENDS);
+    uint32_t *ends = weir_batch__memo_ends(memo);
     uint32_t *bases = weir_batch__memo_bases(memo, r->memo_ways);
     uint16_t *ways = weir_batch__memo_ways(memo, r->memo_ways);
     uint32_t count = 0, next = 0;
@@ -388,14 +390,14 @@ static void write_many(weir_batch__retriever *r, const weir_batch__table_rules *
     }
     for (; next + 1 < r->memo_ways; next++)
         ends[next] = UINT32_MAX;
-    *weir_batch__memo_words(memo, WEIR_BATCH__MEMO_FIRST) = r->first_way[table->number];
-    *weir_batch__memo_words(memo, WEIR_BATCH__MEMO_COUNT) = count;
+    memo->words[0] = r->first_way[table->number];
+    memo->count = count;
 }
 
 /* Writes the links of a row, if it has any: what its memo says of few neighbours. They hold from its own time
  * on, before which an anchor may show nothing. */
-static void write_links(weir_batch__retriever *r, const weir_batch__table_rules *table, uint8_t *memo,
-                        found_row *found) {
+static void write_links(weir_batch__retriever *r, const weir_batch__table_rules *table,
+                        weir_batch__memo *memo, found_row *found) {
     if (found->hides || found->count - 1 >= WEIR_BATCH__LINKS || r->is_corrupt)
         return;
     int64_t latest = found->span.until < INT64_MAX ? found->span.until : found->span.from;
@@ -406,7 +408,7 @@ static void write_links(weir_batch__retriever *r, const weir_batch__table_rules 
     if (latest > INT64_MAX - 7 || (r->blank_anchor && weir_batch__is_anchor(r, table, found->row)))
         return;
     weir_batch__links *links = &r->links[table->row_start + found->row];
-    const uint32_t *rows = weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ROWS);
+    const uint32_t *rows = memo->words;
     for (uint32_t i = 0; i < found->count; i++)
         __atomic_store_n(&links->rows[i], rows[i], __ATOMIC_RELAXED);
     int64_t time = (latest + 7) & ~(int64_t)7;
@@ -416,7 +418,7 @@ static void write_links(weir_batch__retriever *r, const weir_batch__table_rules 
 /* A row has fewer than 2^32 neighbours; whoever has more is refused, as a damaged store may list them. */
 static void write_memos(weir_batch__retriever *r, const run *n) {
     for (uint32_t k = 0; k < n->count; k++) {
-        uint8_t *memo = r->row_memos[n->walkers[k]];
+        weir_batch__memo *memo = r->row_memos[n->walkers[k]];
         const found_way *found = n->ways + (size_t)k * n->stride;
         if (n->rows[k].count <= r->few)
             write_few(r, n->table, memo, found);
@@ -426,7 +428,7 @@ static void write_memos(weir_batch__retriever *r, const run *n) {
         if (r->links)
             write_links(r, n->table, memo, &n->rows[k]);
         uint64_t row = n->table->row_start + n->rows[k].row;
-        *weir_batch__memo_key(memo) = weir_batch__key_of(r, row);
+        memo->key = weir_batch__key_of(r, row);
         if (memo == weir_batch__memo_of(r, row)) /* not a spare one */
             r->spans[weir_batch__place_of_memo(r, row)] =
                 r->has_spans && !r->is_corrupt ? n->rows[k].span : (weir_batch__span){0};

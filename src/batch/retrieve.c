@@ -224,13 +224,13 @@ static void remember_rows(weir_batch__retriever *r) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < at->staying_count; k++) {
         uint16_t number = at->staying[k];
-        uint8_t *memo = weir_batch__memo_of(r, r->rows[number]);
-        uint64_t *key = weir_batch__memo_key(memo), wanted = weir_batch__key_of(r, r->rows[number]);
+        weir_batch__memo *memo = weir_batch__memo_of(r, r->rows[number]);
+        uint64_t wanted = weir_batch__key_of(r, r->rows[number]);
         r->row_memos[number] = memo;
-        if (__builtin_expect(*key != wanted, 0)) {
+        if (__builtin_expect(memo->key != wanted, 0)) {
             new_rows[count] = number;
-            count += !is_right(r, *key, r->rows[number]);
-            *key = wanted;
+            count += !is_right(r, memo->key, r->rows[number]);
+            memo->key = wanted;
         }
     }
     if (count > 0)
@@ -243,12 +243,12 @@ static void tell_apart(weir_batch__retriever *r) {
     at->few_count = at->many_count = 0;
     for (uint32_t k = 0; k < at->staying_count; k++) {
         uint16_t number = at->staying[k];
-        uint8_t **memo = &r->row_memos[number];
-        if (__builtin_expect(*weir_batch__memo_key(*memo) != weir_batch__key_of(r, r->rows[number]), 0)) {
-            *memo = r->spare_memos + number * r->memo_size; /* another row took its place */
+        weir_batch__memo **memo = &r->row_memos[number];
+        if (__builtin_expect((*memo)->key != weir_batch__key_of(r, r->rows[number]), 0)) {
+            *memo = (void *)(r->spare_memos + number * r->memo_size); /* another row took its place */
             weir_batch__remember(r, &number, 1);
         }
-        uint32_t count = *weir_batch__memo_words(*memo, WEIR_BATCH__MEMO_COUNT);
+        uint32_t count = (*memo)->count;
         at->few[at->few_count] = at->many[at->many_count] = number;
         at->few_count += count - 1 < r->few;
         at->many_count += count > r->few;
@@ -273,9 +273,9 @@ static inline void arrive(weir_batch__retriever *r, uint16_t number, uint64_t ro
 static void step_to_few(weir_batch__retriever *r) {
     const walkers_at *at = r->at;
     for (uint32_t k = 0, count = at->few_count; k < count; k++) {
-        uint8_t *memo = r->row_memos[at->few[k]];
-        uint64_t picked = pick(at->random[at->few[k]], *weir_batch__memo_words(memo, WEIR_BATCH__MEMO_COUNT));
-        arrive(r, at->few[k], weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ROWS)[picked]);
+        weir_batch__memo *memo = r->row_memos[at->few[k]];
+        uint64_t picked = pick(at->random[at->few[k]], memo->count);
+        arrive(r, at->few[k], memo->words[picked]);
     }
 }
 
@@ -284,16 +284,13 @@ static inline __attribute__((always_inline)) void pick_of_many(weir_batch__retri
                                                                const uint32_t ways) {
     walkers_at *at = r->at;
     for (uint32_t k = 0, count = at->many_count; k < count; k++) {
-        uint8_t *memo = r->row_memos[at->many[k]];
-        const uint32_t *ends = weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ENDS);
-        uint32_t i = 0,
-                 picked = WEIR__LOW(uint32_t, pick(at->random[at->many[k]],
-                                                   *weir_batch__memo_words(memo, WEIR_BATCH__MEMO_COUNT)));
+        weir_batch__memo *memo = r->row_memos[at->many[k]];
+        const uint32_t *ends = weir_batch__memo_ends(memo);
+        uint32_t i = 0, picked = WEIR__LOW(uint32_t, pick(at->random[at->many[k]], memo->count));
         for (uint32_t e = 0; e + 1 < ways; e++)
             i += picked >= ends[e];
         uint32_t base = weir_batch__memo_bases(memo, ways)[i];
-        const weir_batch__way *way = &r->ways[*weir_batch__memo_words(memo, WEIR_BATCH__MEMO_FIRST) +
-                                              weir_batch__memo_ways(memo, ways)[i]];
+        const weir_batch__way *way = &r->ways[memo->words[0] + weir_batch__memo_ways(memo, ways)[i]];
         weir__store32(at->parents[k], base);
         at->ways[k] = way;
         uint32_t place = base + picked; /* may be below the base: the sum is modulo 2^32 */
