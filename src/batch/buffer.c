@@ -1,6 +1,8 @@
 /* See buffer.h. Parts lie one after the other, each at a multiple of 256 bytes. */
 #include "batch/buffer.h"
 
+#include <string.h>
+
 #include "base/bits.h"
 #include "batch/expand_kernel.h"
 #include "weir_tool/store_tools.h"
@@ -63,14 +65,8 @@ static uint64_t aligned(uint64_t offset) {
     return plus(offset, ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
 }
 
-void weir_batch__place(weir_batch *batch, uint64_t sequences, uint64_t length, uint64_t rows, uint64_t texts,
-                       uint64_t dim, uint64_t tensors) {
+void weir_batch__place(weir_batch *batch, uint64_t tensors) {
     uint64_t end = 0;
-    batch->sequence_count = WEIR__NARROW(uint32_t, sequences);
-    batch->sequence_length = WEIR__NARROW(uint32_t, length);
-    batch->row_count = WEIR__NARROW(uint32_t, rows);
-    batch->text_count = WEIR__NARROW(uint32_t, texts);
-    batch->embedding_dim = WEIR__NARROW(uint32_t, dim);
     for (uint32_t i = 0; i < WEIR_BATCH_PARTS; i++) {
         weir_tensor *tensor = &batch->tensors[i];
         bool is_optional = (i >= WEIR_FIRST_OPTIONAL && i < WEIR_TENSORS) || i == WEIR_DATASET_IDS;
@@ -90,8 +86,12 @@ void weir_batch__place(weir_batch *batch, uint64_t sequences, uint64_t length, u
 }
 
 void weir_batch__limit_sums(weir_batch__limits *l) {
-    weir_batch batch = {0};
-    weir_batch__place(&batch, l->sequences, l->length, l->rows, l->texts, l->dim, l->tensors);
+    weir_batch batch = {.sequence_count = WEIR__NARROW(uint32_t, l->sequences),
+                        .sequence_length = WEIR__NARROW(uint32_t, l->length),
+                        .row_count = WEIR__NARROW(uint32_t, l->rows),
+                        .text_count = WEIR__NARROW(uint32_t, l->texts),
+                        .embedding_dim = WEIR__NARROW(uint32_t, l->dim)};
+    weir_batch__place(&batch, l->tensors);
     uint64_t before = plus(8 * (uint64_t)COMPACT_WORDS, times(l->sequences, SEQUENCE_SIZE));
     l->blobs = aligned(plus(before, times(l->sequences, l->blob)));
     l->room = (weir_batch_room){
@@ -102,23 +102,19 @@ void weir_batch__limit_sums(weir_batch__limits *l) {
     l->all_texts = times(l->sequences, l->walked_texts);
 }
 
+/* All are numbers of which the larger is enough for both, but for the set of tensors. */
 weir_batch__limits weir_batch__limits_of_both(const weir_batch__limits *a, const weir_batch__limits *b) {
-    return (weir_batch__limits){
-        .sequences = weir__larger(a->sequences, b->sequences),
-        .length = weir__larger(a->length, b->length),
-        .rows = weir__larger(a->rows, b->rows),
-        .walked_rows = weir__larger(a->walked_rows, b->walked_rows),
-        .walked_texts = weir__larger(a->walked_texts, b->walked_texts),
-        .texts = weir__larger(a->texts, b->texts),
-        .dim = weir__larger(a->dim, b->dim),
-        .blob = weir__larger(a->blob, b->blob),
-        .tensors = a->tensors | b->tensors,
-        .all_rows = weir__larger(a->all_rows, b->all_rows),
-        .all_texts = weir__larger(a->all_texts, b->all_texts),
-        .blobs = weir__larger(a->blobs, b->blobs),
-        .room = {.compact = weir__larger(a->room.compact, b->room.compact),
-                 .tensors = weir__larger(a->room.tensors, b->room.tensors)},
-    };
+    enum { COUNT = sizeof(weir_batch__limits) / sizeof(uint64_t) };
+    static_assert(COUNT * sizeof(uint64_t) == sizeof(weir_batch__limits), "all are of 64 bits");
+    uint64_t numbers[COUNT], others[COUNT];
+    weir_batch__limits both;
+    memcpy(numbers, a, sizeof numbers);
+    memcpy(others, b, sizeof others);
+    for (size_t i = 0; i < COUNT; i++)
+        numbers[i] = weir__larger(numbers[i], others[i]);
+    memcpy(&both, numbers, sizeof both);
+    both.tensors = a->tensors | b->tensors;
+    return both;
 }
 
 static void carve_lists(weir_batch_buffer *b) {

@@ -113,8 +113,8 @@ void weir_pipeline__checkpoint_write(const weir_pipeline__schedule *run, weir_mi
     const weir_run_options *o = run->options;
     const weir_manifest_info *manifest = weir_manifest_describe(o->manifest);
     checkpoint_document document = {.read = {.step = state->step,
-                                             .policy = state->policy,
-                                             .workers = state->workers,
+                                             .policy = o->policy,
+                                             .workers = o->workers,
                                              .world_size = o->world_size,
                                              .rank = o->rank,
                                              .stage = o->stage},
@@ -201,20 +201,19 @@ static weir_status check_taken(const weir_cbor_value *prefetch, uint64_t step, u
 }
 
 weir_status weir_pipeline__checkpoint_restore(const weir_pipeline__schedule *run, weir_mix *mix,
-                                              const weir_pipeline__run_state *state, const void *data,
-                                              size_t size, weir_pipeline__restored *out, weir_error *error) {
+                                              const void *data, size_t size, weir_pipeline__restored *out,
+                                              weir_error *error) {
     weir_checkpoint read = {0};
     weir_pipeline__restored restored = {0};
     WEIR__TRY(weir_checkpoint_read(data, size, &read, error));
     weir_cbor_value checkpoint = weir_cbor_view(data);
-    weir_pipeline__run_state there = *state;
+    weir_pipeline__run_state there = {.step = read.step};
+    bool is_best_effort = run->options->policy == WEIR_POLICY_BEST_EFFORT;
     weir_cbor_writer w;
-    there.step = read.step;
-    there.prefetch = NULL;
     weir_cbor_writer_memory(&w, run->env);
     weir_pipeline__checkpoint_write(run, mix, &there, &w);
     weir_status status = weir_cbor_finish(&w, error);
-    size_t compared = state->policy == WEIR_POLICY_BEST_EFFORT ? IDENTITIES : STRICT_IDENTITIES;
+    size_t compared = is_best_effort ? IDENTITIES : STRICT_IDENTITIES;
     for (size_t i = 0; i < compared && status == WEIR_OK; i++) {
         weir_cbor_value expected = weir_cbor_view(w.data);
         status = check_equal(run->env, &checkpoint, &expected, identities[i], error);
@@ -224,7 +223,7 @@ weir_status weir_pipeline__checkpoint_restore(const weir_pipeline__schedule *run
     if (status == WEIR_OK && !weir_cbor_get(&checkpoint, "prefetch", &restored.prefetch))
         status = weir__refuse(&r, "prefetch", "is missing");
     restored.step = restored.start_position = read.step;
-    if (status == WEIR_OK && state->policy == WEIR_POLICY_BEST_EFFORT)
+    if (status == WEIR_OK && is_best_effort)
         status = check_taken(&restored.prefetch, read.step, &restored.start_position, error);
     if (status == WEIR_OK)
         *out = restored;

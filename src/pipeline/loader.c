@@ -198,13 +198,12 @@ static void open_worker(void *context, size_t index, uint32_t thread) {
 /* Where the run begins or resumes. */
 static weir_status find_start(weir_pipeline__loader *loader, weir_error *error) {
     const weir_run_options *o = loader->options;
-    weir_pipeline__run_state here = {.policy = o->policy, .workers = o->workers};
     weir_pipeline__restored *start = &loader->start;
     weir_status status = WEIR_OK;
     *start = (weir_pipeline__restored){.step = o->first_step, .start_position = o->first_step};
     if (o->state)
-        status = weir_pipeline__checkpoint_restore(&loader->schedule, loader->mix, &here, o->state,
-                                                   o->state_size, start, error);
+        status = weir_pipeline__checkpoint_restore(&loader->schedule, loader->mix, o->state, o->state_size,
+                                                   start, error);
     loader->step = start->step;
     if (status != WEIR_OK || start->step <= loader->schedule.end)
         return status;

@@ -173,8 +173,6 @@ uint64_t weir_run_step(const weir_run *run) {
 
 static weir_status write_state(weir_run *run, weir_error *error) {
     weir_pipeline__run_state state = {.step = weir_run_step(run),
-                                      .policy = run->options.policy,
-                                      .workers = run->options.workers,
                                       .prefetch = weir_pipeline__loader_prefetch(&run->loader),
                                       .mark = run->staging.mark};
     if (run->is_lost)
