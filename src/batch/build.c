@@ -155,7 +155,7 @@ static uint32_t next_walked(const weir_batch__recipe *r, weir_batch_buffer *b, u
 /* Asks for the pages of all seeds, and then of the rows that they begin at. */
 static void expect_seeds(const weir_batch__recipe *r, const weir_batch_buffer *b, uint32_t first,
                          uint32_t end) {
-    const uint8_t *rows = weir_store_describe(r->store)->tasks[r->task].seed_rows;
+    const uint8_t *rows = r->rules.task->seed_rows;
     weir_seed_row seed;
     for (uint32_t i = first; i < end; i++)
         if (!b->samples[i].is_given && is_own(r, b, i))
@@ -227,10 +227,9 @@ void weir_batch__walk_unit(weir_batch_builder *builder, weir_batch_buffer *b, ui
 /* ---- The whole ------------------------------------------------------------------------------- */
 
 weir_batch_source weir_batch__source_of(const weir_batch__recipe *r) {
-    const weir_store_info *info = weir_store_describe(r->store);
-    const weir_task *task = &info->tasks[r->task];
+    const weir_task *task = r->rules.task;
     const weir_column *column =
-        weir_value_of(task->stype) == WEIR_VALUE_CATEGORY ? &info->columns[task->column] : NULL;
+        weir_value_of(task->stype) == WEIR_VALUE_CATEGORY ? &r->rules.info->columns[task->column] : NULL;
     return (weir_batch_source){.store = r->store,
                                .first_column = r->origin.first_column,
                                .first_category = r->origin.first_category,

@@ -101,10 +101,9 @@ static weir_status key_not_found(const weir_table *table, const weir_context_req
 
 static weir_status find_row(const weir_batch__recipe *r, const weir_context_request *request, uint64_t *row,
                             weir_error *error) {
-    const weir_store_info *info = weir_store_describe(r->store);
-    const weir_task *task = &info->tasks[r->task];
+    const weir_task *task = r->rules.task;
     uint32_t number = request->is_destination ? task->link.table : task->anchor_table;
-    const weir_table *table = &info->tables[number];
+    const weir_table *table = &r->rules.info->tables[number];
     *row = weir_store_row_of(r->store, number, request->row);
     if (request->is_destination && !task->link.is_link)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
@@ -135,7 +134,7 @@ static weir_status find_row(const weir_batch__recipe *r, const weir_context_requ
 
 static weir_status find_time(const weir_batch__recipe *r, const weir_context_request *request, uint64_t row,
                              int64_t *time, weir_error *error) {
-    const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
+    const weir_task *task = r->rules.task;
     int64_t since = weir_store_row_time(r->store, row);
     *time = since == WEIR_TIME_ALWAYS ? INT64_MAX : since;
     if (!request->has_time)
@@ -153,7 +152,7 @@ static weir_status find_time(const weir_batch__recipe *r, const weir_context_req
 static weir_status make_sample(const weir_batch_builder *b, const weir_context_request *request,
                                weir_batch__sample *out, weir_error *error) {
     const weir_batch__recipe *r = &b->recipe;
-    const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
+    const weir_task *task = r->rules.task;
     const weir_cell unknown = {.stype = task->stype, .is_null = true};
     weir_seed_row seed = {.target = unknown};
     WEIR__TRY(find_row(r, request, &seed.row, error));

@@ -97,21 +97,6 @@ static void store_digest(void *state, uint8_t digest[16]) {
     memcpy(digest, canonical.digest, 16);
 }
 
-/* The digests of groups, over those of their sequences. */
-static void digest_groups(const weir_batch__digester *d, const weir_batch_buffer *b) {
-    uint32_t size = b->batch.group_size;
-    for (uint32_t i = 0; i < b->batch.sequence_count / size; i++) {
-        XXH3_state_t *state = d->samples[i];
-        XXH3_64bits_reset(state);
-        for (uint32_t k = 0; k < size; k++) {
-            uint8_t bytes[8];
-            weir__store64(bytes, b->digests[(size_t)i * size + k]);
-            XXH3_64bits_update(state, bytes, sizeof bytes);
-        }
-        b->group_digests[i] = XXH3_64bits_digest(state);
-    }
-}
-
 void weir_batch__digest_batch(const weir_batch__digester *d, const weir_batch__rules *const *rules,
                               weir_batch_buffer *b) {
     weir_batch *batch = &b->batch;
@@ -135,8 +120,17 @@ void weir_batch__digest_batch(const weir_batch__digester *d, const weir_batch__r
 #undef DIGEST_OPTIONAL
     for (uint32_t i = 0; i < batch->sequence_count; i++)
         b->digests[i] = XXH3_64bits_digest(d->samples[i]);
-    if (batch->group_size > 1)
-        digest_groups(d, b);
+    uint32_t size = batch->group_size; /* the digest of a group is over those of its sequences */
+    for (uint32_t i = 0; size > 1 && i < batch->sequence_count / size; i++) {
+        XXH3_state_t *state = d->samples[i];
+        XXH3_64bits_reset(state);
+        for (uint32_t k = 0; k < size; k++) {
+            uint8_t bytes[8];
+            weir__store64(bytes, b->digests[(size_t)i * size + k]);
+            XXH3_64bits_update(state, bytes, sizeof bytes);
+        }
+        b->group_digests[i] = XXH3_64bits_digest(state);
+    }
     store_digest(d->batch, batch->batch_digest);
 }
 

@@ -37,13 +37,13 @@ static void expect_lists(const weir_batch__walk *walk) {
     for (uint32_t i = 0; i < walk->listing_count; i++) {
         const weir_batch__listing *listing = &walk->listings[i];
         const weir_batch__list *list = &listing->rule->list;
-        size_t start = listing->start, count = (size_t)listing->known + listing->unsure;
+        size_t start = listing->shown.first, count = (size_t)listing->shown.known + listing->shown.unsure;
         if (count == 0)
             continue;
         weir_store__expect(walk->store, list->rows + 4 * start);
-        if (listing->unsure > 0)
+        if (listing->shown.unsure > 0)
             weir_store__expect(walk->store, list->times + 8 * (start + count / 2));
-        if (listing->unsure > 0)
+        if (listing->shown.unsure > 0)
             weir_store__expect(walk->store, list->times + 8 * (start + count - 1));
     }
 }
@@ -56,19 +56,16 @@ void weir_batch__listing_find(weir_batch__walk *walk) {
         const weir_batch__list *list = &listing->rule->list;
         const uint8_t *at = list->starts + 4 * (size_t)listing->index;
         weir_batch__walk_touch(walk, listing->rule->list.starts_in, at, 8);
-        uint32_t start = weir__load32(at), end = weir__load32(at + 4);
-        uint32_t count = start > end || end > list->count ? 0 : end - start;
-        listing->start = count ? start : 0;
-        listing->known = list->times ? 0 : count;
-        listing->unsure = list->times ? count : 0;
+        listing->shown = weir_batch__rows_of(list, at);
+        uint32_t first = listing->shown.first, count = listing->shown.known + listing->shown.unsure;
         walk->searches[walk->search_count] = i;
-        walk->search_count += listing->unsure > 0;
+        walk->search_count += listing->shown.unsure > 0;
         if (count == 0)
             continue;
-        weir_batch__fetch(list->rows + 4 * (size_t)start);
-        weir_batch__fetch(list->rows + 4 * ((size_t)end - 1));
+        weir_batch__fetch(list->rows + 4 * (size_t)first);
+        weir_batch__fetch(list->rows + 4 * ((size_t)first + count - 1));
         if (list->times)
-            weir_batch__fetch_times(list->times + 8 * (size_t)start, count);
+            weir_batch__fetch_times(list->times + 8 * (size_t)first, count);
     }
     if (walk->store->reads_ahead)
         expect_lists(walk);
@@ -86,15 +83,15 @@ bool weir_batch__listing_search(weir_batch__walk *walk) {
     int64_t limit = walk->outlook.cutoff - (walk->outlook.cutoff == WEIR_TIME_NEVER);
     for (uint32_t i = 0; i < walk->search_count; i++) {
         weir_batch__listing *listing = &walk->listings[walk->searches[i]];
-        const uint8_t *times = listing->rule->list.times + 8 * (size_t)listing->start;
-        if (weir_batch__narrow_search(walk->store, listing->rule->list.times_in, times, &listing->known,
-                                      &listing->unsure, limit, &walk->is_corrupt))
+        const weir_batch__list *list = &listing->rule->list;
+        if (weir_batch__narrow_search(walk->store, list->times_in, list->times, &listing->shown, limit,
+                                      &walk->is_corrupt))
             walk->searches[left++] = walk->searches[i];
         else if (walk->outlook.floor != WEIR_TIME_ALWAYS) {
-            listing->old =
-                weir_batch__count_old(walk->store, listing->rule->list.times_in, times, listing->known,
-                                      walk->outlook.floor, &listing->always, &walk->is_corrupt);
-            listing->known -= listing->old;
+            listing->old = weir_batch__count_old(
+                walk->store, list->times_in, list->times + 8 * (size_t)listing->shown.first,
+                listing->shown.known, walk->outlook.floor, &listing->always, &walk->is_corrupt);
+            listing->shown.known -= listing->old;
         }
     }
     walk->search_count = left;
@@ -145,10 +142,10 @@ static inline void list_children_of(weir_batch__walk *walk, const weir_batch__li
 static void list_last(weir_batch__walk *walk, const weir_batch__listing *listing, uint32_t count) {
     const weir_batch__list *list = &listing->rule->list;
     bool by_time = walk->policy == WEIR_CHILDREN_LATEST;
-    uint32_t end = listing->known, begin = end - count;
+    uint32_t end = listing->shown.known, begin = end - count;
     while (begin < end) {
         uint32_t stop = begin < listing->always && listing->old > 0 ? listing->always : end;
-        size_t first = (size_t)listing->start + place_in_list(listing, begin);
+        size_t first = (size_t)listing->shown.first + place_in_list(listing, begin);
         const uint8_t *rows = list->rows + 4 * first;
         const uint8_t *times = by_time && list->times ? list->times + 8 * first : NULL;
         weir_batch__walk_touch(walk, listing->rule->list.rows_in, rows, 4 * (size_t)(stop - begin));
@@ -165,7 +162,7 @@ static void list_last(weir_batch__walk *walk, const weir_batch__listing *listing
 /* Lists the children whose places in the list, ascending, were chosen. They are verified together, unless
  * they lie far apart. */
 static void list_chosen(weir_batch__walk *walk, const weir_batch__listing *listing) {
-    const uint8_t *rows = listing->rule->list.rows + 4 * (size_t)listing->start;
+    const uint8_t *rows = listing->rule->list.rows + 4 * (size_t)listing->shown.first;
     uint32_t count = walk->chooser.width, *taken = walk->chooser.taken;
     if (count == 0)
         return;
@@ -184,10 +181,10 @@ static void list_chosen(weir_batch__walk *walk, const weir_batch__listing *listi
 
 /* Chooses, and asks for what was chosen. */
 static void choose(weir_batch__walk *walk, const weir_batch__listing *listing, uint32_t width) {
-    const uint8_t *rows = listing->rule->list.rows + 4 * (size_t)listing->start;
+    const uint8_t *rows = listing->rule->list.rows + 4 * (size_t)listing->shown.first;
     uint32_t *taken = walk->chooser.taken;
     walk->chooser.width = width;
-    weir_batch__choose(&walk->chooser, &walk->draws, listing->known);
+    weir_batch__choose(&walk->chooser, &walk->draws, listing->shown.known);
     for (uint32_t i = 0; i < width; i++) {
         taken[i] = place_in_list(listing, taken[i]);
         weir_batch__fetch(rows + 4 * (size_t)taken[i]);
@@ -205,8 +202,8 @@ bool weir_batch__listing_list(weir_batch__walk *walk) {
         uint32_t width = walk->budget.width, hop = walk->rows[listing->local].hop;
         if (widths)
             width = widths->values[hop < widths->count ? hop : widths->count - 1];
-        if (listing->known <= width)
-            list_last(walk, listing, listing->known);
+        if (listing->shown.known <= width)
+            list_last(walk, listing, listing->shown.known);
         else if (walk->policy != WEIR_CHILDREN_UNIFORM)
             list_last(walk, listing, width);
         else if (walk->has_chosen) {

@@ -175,20 +175,6 @@ static weir_status join_rules(weir_batch_builder *b, weir_error *error) {
     return WEIR_OK;
 }
 
-/* Batches of each length have room for sequences of any of the datasets. */
-static weir_status add_lengths(weir_batch_builder *b, weir_error *error) {
-    const weir_batch__mixture *m = b->mixture;
-    const weir_batch__recipe *first = &m->members[0].builder->recipe;
-    for (uint32_t k = 0; k < first->length_count; k++) {
-        weir_batch__limits limits = first->by_length[k];
-        for (uint32_t i = 1; i < m->count; i++)
-            limits = weir_batch__limits_of_both(&limits, &m->members[i].builder->recipe.by_length[k]);
-        limits.tensors = b->recipe.config.tensors;
-        WEIR__TRY(weir_batch__recipe_add_length(&b->recipe, &limits, error));
-    }
-    return WEIR_OK;
-}
-
 weir_status weir_batch__mixture_open(weir_batch_builder *b, const weir_batch_options *options,
                                      weir_error *error) {
     weir_batch__recipe *r = &b->recipe;
@@ -220,7 +206,15 @@ weir_status weir_batch__mixture_open(weir_batch_builder *b, const weir_batch_opt
     r->source_count = m->count;
     r->all_rules = m->rules;
     WEIR__TRY(join_rules(b, error));
-    return add_lengths(b, error);
+    const weir_batch__recipe *first = &m->members[0].builder->recipe;
+    for (uint32_t k = 0; k < first->length_count; k++) { /* with room for sequences of any of the datasets */
+        weir_batch__limits limits = first->by_length[k];
+        for (uint32_t i = 1; i < m->count; i++)
+            limits = weir_batch__limits_of_both(&limits, &m->members[i].builder->recipe.by_length[k]);
+        limits.tensors = r->config.tensors;
+        WEIR__TRY(weir_batch__recipe_add_length(r, &limits, error));
+    }
+    return WEIR_OK;
 }
 
 void weir_batch__mixture_close(weir_batch_builder *b) {

@@ -29,19 +29,12 @@ typedef struct weir_batch__found_row {
     bool hides;            /* some of its neighbours are not shown */
 } found_row;
 
-/* Neighbours along a way. */
-typedef struct weir_batch__found_way {
-    uint32_t first;  /* the number of a parent; where a list begins */
-    uint32_t known;  /* that are surely shown, and … */
-    uint32_t unsure; /* … after them those that may be */
-} found_way;
-
 /* New rows of one table. */
 typedef struct run {
     const weir_batch__table_rules *table;
     const uint16_t *walkers;
     found_row *rows;
-    found_way *ways; /* of the first row; those of the others follow, `stride` for each */
+    weir_batch__shown *ways; /* of the first row; those of the others follow, `stride` for each */
     uint32_t stride;
     uint32_t count;
 } run;
@@ -201,7 +194,8 @@ static void find_parents(weir_batch__retriever *r, const run *n, uint32_t way) {
         if (parent != WEIR_NONE && rule->known_slot != WEIR_NONE)
             see_time(r, &n->rows[k], record + rule->known_slot);
         r->is_corrupt |= is_known & !is_row;
-        n->ways[(size_t)k * n->stride + way] = (found_way){.first = parent, .known = is_known & is_row};
+        n->ways[(size_t)k * n->stride + way] =
+            (weir_batch__shown){.first = parent, .known = is_known & is_row};
         if (parents->time_offset != WEIR_NONE)
             weir_batch__fetch(parents->records + (size_t)index * parents->stride + parents->time_offset);
     }
@@ -211,16 +205,13 @@ static void find_parents(weir_batch__retriever *r, const run *n, uint32_t way) {
 static void find_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
     const weir_batch__child_rule *rule = &n->table->inbound[way - n->table->parent_count];
     const weir_batch__list *list = &rule->list;
-    bool is_timed = list->times != NULL;
     for (uint32_t k = 0; k < n->count; k++) {
         const uint8_t *at = list->starts + 4 * (size_t)n->rows[k].row;
         weir_batch__touch(r, rule->list.starts_in, at, 8);
-        uint32_t start = weir__load32(at), end = weir__load32(at + 4);
-        uint32_t count = start >= end || end > list->count ? 0 : end - start;
-        n->ways[(size_t)k * n->stride + way] =
-            (found_way){.first = start, .known = is_timed ? 0 : count, .unsure = is_timed ? count : 0};
-        if (is_timed && count > 0)
-            weir_batch__fetch(list->times + 8 * ((size_t)end - 1));
+        weir_batch__shown found = weir_batch__rows_of(list, at);
+        n->ways[(size_t)k * n->stride + way] = found;
+        if (found.unsure > 0)
+            weir_batch__fetch(list->times + 8 * ((size_t)found.first + found.unsure - 1));
     }
 }
 
@@ -228,7 +219,7 @@ static void find_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
 static void see_parents(weir_batch__retriever *r, const run *n, uint32_t way) {
     const weir_batch__table_rules *parents = n->table->parents[way].parents;
     for (uint32_t k = 0; k < n->count; k++) {
-        found_way *found = &n->ways[(size_t)k * n->stride + way];
+        weir_batch__shown *found = &n->ways[(size_t)k * n->stride + way];
         if (found->known > 0) {
             uint32_t row = found->first - parents->first_number;
             found->known = weir_batch__is_visible(r, parents, row);
@@ -246,17 +237,17 @@ static uint32_t search_on(weir_batch__retriever *r, const run *n, const weir_bat
                           uint32_t searches) {
     uint32_t left = 0;
     for (uint32_t i = 0; i < searches; i++) {
-        found_way *found = r->searches[i];
-        const uint8_t *times = rule->list.times + 8 * (size_t)found->first;
-        if (weir_batch__narrow_search(r->store, r->is_whole ? 0 : rule->list.times_in, times, &found->known,
-                                      &found->unsure, r->limit, &r->is_corrupt)) {
+        weir_batch__shown *found = r->searches[i];
+        if (weir_batch__narrow_search(r->store, r->is_whole ? 0 : rule->list.times_in, rule->list.times,
+                                      found, r->limit, &r->is_corrupt)) {
             r->searches[left++] = found;
             continue;
         }
         found_row *row = &n->rows[WEIR__LOW(uint32_t, found - n->ways) / n->stride];
+        const uint8_t *next = rule->list.times + 8 * ((size_t)found->first + found->known);
         if (found->known > 0)
-            see_time(r, row, times + 8 * ((size_t)found->known - 1));
-        see_time(r, row, times + 8 * (size_t)found->known);
+            see_time(r, row, next - 8);
+        see_time(r, row, next);
     }
     return left;
 }
@@ -267,7 +258,7 @@ static void see_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
     const weir_batch__child_rule *rule = &n->table->inbound[way - n->table->parent_count];
     uint32_t searches = 0;
     for (uint32_t k = 0; k < n->count; k++) {
-        found_way *found = &n->ways[(size_t)k * n->stride + way];
+        weir_batch__shown *found = &n->ways[(size_t)k * n->stride + way];
         if (found->unsure == 0)
             continue;
         const uint8_t *times = rule->list.times + 8 * (size_t)found->first;
@@ -286,7 +277,7 @@ static void see_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
     while (searches > 0)
         searches = search_on(r, n, rule, searches);
     for (uint32_t k = 0; k < n->count; k++) {
-        const found_way *found = &n->ways[(size_t)k * n->stride + way];
+        const weir_batch__shown *found = &n->ways[(size_t)k * n->stride + way];
         n->rows[k].count += found->known;
         if (found->known - 1 < r->few) {
             weir_batch__fetch(rule->list.rows + 4 * (size_t)found->first);
@@ -306,7 +297,7 @@ typedef struct piece {
 
 /* The pieces of a list of which what was always there is shown, and what is not too old. */
 static __attribute__((noinline)) void split_list(weir_batch__retriever *r, const weir_batch__child_rule *rule,
-                                                 const found_way *found, piece out[2]) {
+                                                 const weir_batch__shown *found, piece out[2]) {
     const uint8_t *times = rule->list.times + 8 * (size_t)found->first;
     uint32_t always, old = weir_batch__count_old(r->store, r->is_whole ? 0 : rule->list.times_in, times,
                                                  found->known, r->outlook->floor, &always, &r->is_corrupt);
@@ -316,7 +307,7 @@ static __attribute__((noinline)) void split_list(weir_batch__retriever *r, const
 
 /* What is shown along a way; returns in how many pieces. */
 static inline uint32_t pieces_of(weir_batch__retriever *r, const weir_batch__table_rules *table, uint32_t way,
-                                 const found_way *found, piece out[2]) {
+                                 const weir_batch__shown *found, piece out[2]) {
     const weir_batch__child_rule *rule =
         way < table->parent_count ? NULL : &table->inbound[way - table->parent_count];
     if (__builtin_expect(r->outlook->floor != WEIR_TIME_ALWAYS, 0) && rule && rule->list.times &&
@@ -335,7 +326,7 @@ static inline uint32_t dense_row(const weir_batch__way *way, uint32_t number) {
 
 /* Writes a row's neighbours, of which there are at most r->few. */
 static void write_few(weir_batch__retriever *r, const weir_batch__table_rules *table, weir_batch__memo *memo,
-                      const found_way *found) {
+                      const weir_batch__shown *found) {
     uint32_t *rows = memo->words, count = 0;
     const weir_batch__way *ways = &r->ways[r->first_way[table->number]];
     for (uint32_t i = 0; i < table->parent_count; i++) {
@@ -365,7 +356,7 @@ static void write_few(weir_batch__retriever *r, const weir_batch__table_rules *t
 
 /* Writes the ways to a row's neighbours. */
 static void write_many(weir_batch__retriever *r, const weir_batch__table_rules *table, weir_batch__memo *memo,
-                       const found_way *found) {
+                       const weir_batch__shown *found) {
     uint32_t *ends = weir_batch__memo_ends(memo);
     uint32_t *bases = weir_batch__memo_bases(memo, r->memo_ways);
     uint16_t *ways = weir_batch__memo_ways(memo, r->memo_ways);
@@ -419,7 +410,7 @@ static void write_links(weir_batch__retriever *r, const weir_batch__table_rules 
 static void write_memos(weir_batch__retriever *r, const run *n) {
     for (uint32_t k = 0; k < n->count; k++) {
         weir_batch__memo *memo = r->row_memos[n->walkers[k]];
-        const found_way *found = n->ways + (size_t)k * n->stride;
+        const weir_batch__shown *found = n->ways + (size_t)k * n->stride;
         if (n->rows[k].count <= r->few)
             write_few(r, n->table, memo, found);
         else

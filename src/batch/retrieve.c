@@ -392,14 +392,6 @@ static void sift_down(ranked_example *heap, uint32_t at, uint32_t count, ranked_
     heap[at] = example;
 }
 
-static void sift_up(ranked_example *heap, uint32_t at, ranked_example example) {
-    while (at > 0 && comes_before(&heap[(at - 1) / 2], &example)) {
-        heap[at] = heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    heap[at] = example;
-}
-
 /* When an example's label is known. */
 static int64_t time_of(weir_batch__retriever *r, uint32_t example) {
     int64_t known = WEIR_TIME_ALWAYS;
@@ -437,9 +429,12 @@ static uint32_t rank_examples(weir_batch__retriever *r, weir_batch__example *out
                                                  : 0,
                                   .by_visits = (uint64_t)~r->visits[place] << 32 | key};
         r->keys[place] = WEIR_NONE;
-        if (count < r->most)
-            sift_up(heap, count++, example);
-        else if (comes_before(&example, &heap[0]))
+        if (count < r->most) {
+            uint32_t at = count++;
+            for (; at > 0 && comes_before(&heap[(at - 1) / 2], &example); at = (at - 1) / 2)
+                heap[at] = heap[(at - 1) / 2];
+            heap[at] = example;
+        } else if (comes_before(&example, &heap[0]))
             sift_down(heap, 0, count, example);
     }
     r->used_count = 0;

@@ -55,8 +55,8 @@ struct weir_batch__retriever {
     uint32_t way_count;                       /* the most that a row has */
     uint32_t *by_table;                       /* scratch of a sort by table */
     struct weir_batch__found_row *found_rows; /* the walkers' rows that are not remembered, … */
-    struct weir_batch__found_way *found;      /* … what they lead to, … */
-    struct weir_batch__found_way **searches;  /* … and lists of which it is not known how much is shown */
+    struct weir_batch__shown *found;          /* … what they lead to, … */
+    struct weir_batch__shown **searches;      /* … and lists of which it is not known how much is shown */
     struct weir_batch__links *links;          /* of each row of the store; NULL: there is no such memory */
     uint64_t least_head;                      /* of links that the sequence may use */
     uint8_t *memos;                           /* what rows lead to: … */

@@ -7,6 +7,7 @@
 #include "batch/known.h"
 #include "batch/levels.h"
 #include "batch/retrieve.h"
+#include "batch/times.h"
 #include "store/reader.h"
 
 /* Here a row is the place of a row in its table. */
@@ -38,13 +39,11 @@ typedef struct weir_batch__link {
  * time count. How many these are is searched for step by step. */
 typedef struct weir_batch__listing {
     const weir_batch__child_rule *rule;
-    uint32_t index;  /* of the row in its table */
-    uint32_t local;  /* number of the row */
-    uint32_t start;  /* of its list */
-    uint32_t known;  /* children that surely count … */
-    uint32_t unsure; /* … and behind them those that may */
-    uint32_t always; /* of those that count were always there; after them come … */
-    uint32_t old;    /* … so many that do not count, because they are too old */
+    uint32_t index;          /* of the row in its table */
+    uint32_t local;          /* number of the row */
+    weir_batch__shown shown; /* of its list: the children that count, … */
+    uint32_t always;         /* … of which these were always there; after them come … */
+    uint32_t old;            /* … so many that do not count, because they are too old */
 } weir_batch__listing;
 
 /* What a step of a walk does: visit rows; or, when its level is done, list the children of the rows that

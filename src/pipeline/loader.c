@@ -136,18 +136,6 @@ static weir_prefetch_options prefetch_options(const weir_pipeline__loader *loade
     };
 }
 
-static weir_status too_many(const weir_pipeline__memory_need *need, weir_error *error) {
-    weir_status status = weir__fail(
-        error, WEIR_CONTRACT_VIOLATION, operator_name,
-        "%llu workers and %llu slots (batches ahead of each worker, and the queue) are too many: %d and %d "
-        "are the most; lower the workers, their buffers or the queue",
-        (unsigned long long)need->workers, (unsigned long long)need->slots, WEIR_PIPELINE__WORKERS_MAX,
-        SLOTS_MAX);
-    weir__note_uint(error, "workers", need->workers);
-    weir__note_uint(error, "slots", need->slots);
-    return status;
-}
-
 static weir_status open_slots(weir_pipeline__loader *loader, const weir_plan *plan, const weir_memory *memory,
                               weir_error *error) {
     size_t count = (size_t)loader->need.slots;
@@ -272,8 +260,16 @@ weir_status weir_pipeline__loader_open(weir_pipeline__loader *loader, const weir
     loader->need = (weir_pipeline__memory_need){.slots = weir_prefetch_slot_count(&prefetching),
                                                 .workers = options->workers,
                                                 .places = options->device ? options->depth : 0};
-    if (options->workers > WEIR_PIPELINE__WORKERS_MAX || loader->need.slots > SLOTS_MAX)
-        return too_many(&loader->need, error);
+    if (options->workers > WEIR_PIPELINE__WORKERS_MAX || loader->need.slots > SLOTS_MAX) {
+        weir_status status = weir__fail(
+            error, WEIR_CONTRACT_VIOLATION, operator_name,
+            "%u workers and %llu slots (batches ahead of each worker, and the queue) are too many: %d and %d "
+            "are the most; lower the workers, their buffers or the queue",
+            options->workers, (unsigned long long)loader->need.slots, WEIR_PIPELINE__WORKERS_MAX, SLOTS_MAX);
+        weir__note_uint(error, "workers", options->workers);
+        weir__note_uint(error, "slots", loader->need.slots);
+        return status;
+    }
     WEIR__TRY(weir_pipeline__schedule_open(&loader->schedule, env, options, error));
     if (options->shard_mode == WEIR_SHARD_CONTIGUOUS && loader->schedule.end == WEIR_ENDLESS)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,

@@ -17,16 +17,6 @@ static bool has_something(weir_pipeline__worker *worker) {
     return weir_pipeline__ring_has_item(&worker->ring) || weir_pipeline__ring_is_at_failure(&worker->ring);
 }
 
-static weir_pipeline__pick pick_strictly(weir_prefetch *prefetch) {
-    uint32_t number = prefetch->next_worker;
-    while (weir_pipeline__worker_is_done(&prefetch->workers[number]))
-        number = next_number(prefetch, number);
-    weir_pipeline__worker *worker = &prefetch->workers[number];
-    bool is_ready =
-        prefetch->belt.places ? weir_pipeline__belt_is_ready(&prefetch->belt) : has_something(worker);
-    return (weir_pipeline__pick){worker, is_ready};
-}
-
 /* The slowest never becomes slower, so what was found earlier is no more than what it is now. */
 static bool may_give(weir_prefetch *prefetch, const weir_pipeline__worker *worker) {
     if (weir_pipeline__worker_is_done(worker))
@@ -60,6 +50,13 @@ static weir_pipeline__pick pick_what_is_there(weir_prefetch *prefetch) {
 }
 
 weir_pipeline__pick weir_pipeline__pick_worker(weir_prefetch *prefetch) {
-    return prefetch->options.policy == WEIR_POLICY_STRICT ? pick_strictly(prefetch)
-                                                          : pick_what_is_there(prefetch);
+    uint32_t number = prefetch->next_worker;
+    if (prefetch->options.policy != WEIR_POLICY_STRICT)
+        return pick_what_is_there(prefetch);
+    while (weir_pipeline__worker_is_done(&prefetch->workers[number]))
+        number = next_number(prefetch, number);
+    weir_pipeline__worker *worker = &prefetch->workers[number];
+    bool is_ready =
+        prefetch->belt.places ? weir_pipeline__belt_is_ready(&prefetch->belt) : has_something(worker);
+    return (weir_pipeline__pick){worker, is_ready};
 }

@@ -14,15 +14,6 @@ static weir_status fail_cancelled(weir_error *error) {
                       "the prefetcher was cancelled, or has failed before; open a new one");
 }
 
-static weir_status fail_all_held(const weir_prefetch *prefetch, weir_error *error) {
-    weir_status status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
-                                    "%u items are held, as many as queue_size allows; release one before "
-                                    "taking the next, or open with a larger queue_size",
-                                    prefetch->slots.spares_max);
-    weir__note_uint(error, "held", prefetch->slots.spares_max);
-    return status;
-}
-
 /* Moves the worker's next item out of its ring, or the next one off the belt, and a spare there. Returns the
  * worker that could not make it; else NULL. */
 static const weir_pipeline__worker *take_item(weir_prefetch *prefetch, weir_pipeline__worker *worker,
@@ -72,8 +63,14 @@ static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *
         *item = (weir_item){0};
         return WEIR_OK;
     }
-    if (!weir_pipeline__slots_have_spare(&prefetch->slots))
-        return fail_all_held(prefetch, error);
+    if (!weir_pipeline__slots_have_spare(&prefetch->slots)) {
+        weir_status status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
+                                        "%u items are held, as many as queue_size allows; release one before "
+                                        "taking the next, or open with a larger queue_size",
+                                        prefetch->slots.spares_max);
+        weir__note_uint(error, "held", prefetch->slots.spares_max);
+        return status;
+    }
     weir_pipeline__pick pick = weir_pipeline__pick_worker(prefetch);
     weir_pipeline__worker *worker = pick.worker;
     if (!pick.is_ready) {

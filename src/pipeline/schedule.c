@@ -85,21 +85,6 @@ static weir_status list_stores(weir_pipeline__schedule *run, weir_error *error) 
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static weir_status open_populations(weir_pipeline__schedule *run, weir_error *error) {
-    size_t count = weir_manifest_describe(run->options->manifest)->dataset_count;
-    run->populations = weir__allocate_zero(run->env, count, sizeof(void *));
-    if (!run->populations)
-        return weir__out_of_memory(error, operator_name, count * sizeof(void *));
-    for (size_t i = 0; i < run->source_count && run->options->stage == WEIR_STAGE_TRAIN; i++) {
-        weir_pipeline__schedule_member *source = &run->sources[i];
-        WEIR__TRY(weir_population_open(run->env, run->options->manifest, source->store, source->dataset->key,
-                                       run->options->token, run->options->token_size, &source->population,
-                                       error));
-        run->populations[source->index] = source->population;
-    }
-    return WEIR_OK;
-}
-
 static weir_status fill(weir_pipeline__schedule *run, weir_error *error) {
     const weir_run_options *o = run->options;
     uint64_t batch = weir_manifest_describe(o->manifest)->global_batch_size;
@@ -115,7 +100,16 @@ static weir_status fill(weir_pipeline__schedule *run, weir_error *error) {
         run->member_count = 1;
     }
     WEIR__TRY(list_stores(run, error));
-    WEIR__TRY(open_populations(run, error));
+    size_t count = weir_manifest_describe(o->manifest)->dataset_count;
+    run->populations = weir__allocate_zero(run->env, count, sizeof(void *));
+    if (!run->populations)
+        return weir__out_of_memory(error, operator_name, count * sizeof(void *));
+    for (size_t i = 0; i < run->source_count && o->stage == WEIR_STAGE_TRAIN; i++) {
+        weir_pipeline__schedule_member *source = &run->sources[i];
+        WEIR__TRY(weir_population_open(run->env, o->manifest, source->store, source->dataset->key, o->token,
+                                       o->token_size, &source->population, error));
+        run->populations[source->index] = source->population;
+    }
     run->end = WEIR_ENDLESS;
     if (o->stage != WEIR_STAGE_TRAIN &&
         batch > 0) { /* one pass; a batch size of 0 is the builders' to refuse */
