@@ -1,4 +1,4 @@
-/* Bits in bytes, the lowest first, and sizes that are rounded up. */
+/* Bits in bytes, the lowest first; sizes that are rounded up, and the lesser and the larger of two. */
 #ifndef WEIR_BASE_BITS_H
 #define WEIR_BASE_BITS_H
 
@@ -9,6 +9,14 @@
 
 static inline uint64_t weir__align(uint64_t value, uint64_t to) {
     return (value + to - 1) / to * to;
+}
+
+static inline uint64_t weir__lesser(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static inline uint64_t weir__larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
 }
 
 /* Bits of `count` items, as whole 8-byte words. */

@@ -1,7 +1,9 @@
 /* See buffer.h. Parts lie one after the other, each at a multiple of 256 bytes. */
 #include "batch/buffer.h"
 
-#include "base/narrow.h"
+#include <string.h>
+
+#include "base/bits.h"
 #include "batch/expand_kernel.h"
 #include "weir_tool/store_tools.h"
 
@@ -63,14 +65,8 @@ static uint64_t aligned(uint64_t offset) {
     return plus(offset, ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
 }
 
-void weir_batch__place(weir_batch *batch, uint64_t sequences, uint64_t length, uint64_t rows, uint64_t texts,
-                       uint64_t dim, uint64_t tensors) {
+void weir_batch__place(weir_batch *batch, uint64_t tensors) {
     uint64_t end = 0;
-    batch->sequence_count = WEIR__NARROW(uint32_t, sequences);
-    batch->sequence_length = WEIR__NARROW(uint32_t, length);
-    batch->row_count = WEIR__NARROW(uint32_t, rows);
-    batch->text_count = WEIR__NARROW(uint32_t, texts);
-    batch->embedding_dim = WEIR__NARROW(uint32_t, dim);
     for (uint32_t i = 0; i < WEIR_BATCH_PARTS; i++) {
         weir_tensor *tensor = &batch->tensors[i];
         bool is_optional = (i >= WEIR_FIRST_OPTIONAL && i < WEIR_TENSORS) || i == WEIR_DATASET_IDS;
@@ -90,8 +86,12 @@ void weir_batch__place(weir_batch *batch, uint64_t sequences, uint64_t length, u
 }
 
 void weir_batch__limit_sums(weir_batch__limits *l) {
-    weir_batch batch = {0};
-    weir_batch__place(&batch, l->sequences, l->length, l->rows, l->texts, l->dim, l->tensors);
+    weir_batch batch = {.sequence_count = WEIR__NARROW(uint32_t, l->sequences),
+                        .sequence_length = WEIR__NARROW(uint32_t, l->length),
+                        .row_count = WEIR__NARROW(uint32_t, l->rows),
+                        .text_count = WEIR__NARROW(uint32_t, l->texts),
+                        .embedding_dim = WEIR__NARROW(uint32_t, l->dim)};
+    weir_batch__place(&batch, l->tensors);
     uint64_t before = plus(8 * (uint64_t)COMPACT_WORDS, times(l->sequences, SEQUENCE_SIZE));
     l->blobs = aligned(plus(before, times(l->sequences, l->blob)));
     l->room = (weir_batch_room){
@@ -102,27 +102,19 @@ void weir_batch__limit_sums(weir_batch__limits *l) {
     l->all_texts = times(l->sequences, l->walked_texts);
 }
 
-static uint64_t larger(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
+/* All are numbers of which the larger is enough for both, but for the set of tensors. */
 weir_batch__limits weir_batch__limits_of_both(const weir_batch__limits *a, const weir_batch__limits *b) {
-    return (weir_batch__limits){
-        .sequences = larger(a->sequences, b->sequences),
-        .length = larger(a->length, b->length),
-        .rows = larger(a->rows, b->rows),
-        .walked_rows = larger(a->walked_rows, b->walked_rows),
-        .walked_texts = larger(a->walked_texts, b->walked_texts),
-        .texts = larger(a->texts, b->texts),
-        .dim = larger(a->dim, b->dim),
-        .blob = larger(a->blob, b->blob),
-        .tensors = a->tensors | b->tensors,
-        .all_rows = larger(a->all_rows, b->all_rows),
-        .all_texts = larger(a->all_texts, b->all_texts),
-        .blobs = larger(a->blobs, b->blobs),
-        .room = {.compact = larger(a->room.compact, b->room.compact),
-                 .tensors = larger(a->room.tensors, b->room.tensors)},
-    };
+    enum { COUNT = sizeof(weir_batch__limits) / sizeof(uint64_t) };
+    static_assert(COUNT * sizeof(uint64_t) == sizeof(weir_batch__limits), "all are of 64 bits");
+    uint64_t numbers[COUNT], others[COUNT];
+    weir_batch__limits both;
+    memcpy(numbers, a, sizeof numbers);
+    memcpy(others, b, sizeof others);
+    for (size_t i = 0; i < COUNT; i++)
+        numbers[i] = weir__larger(numbers[i], others[i]);
+    memcpy(&both, numbers, sizeof both);
+    both.tensors = a->tensors | b->tensors;
+    return both;
 }
 
 static void carve_lists(weir_batch_buffer *b) {
@@ -147,32 +139,25 @@ static uint8_t *map(const weir_env *env, uint64_t size) {
     return size > PTRDIFF_MAX ? NULL : env->map(env->context, -1, (size_t)size);
 }
 
-static bool open_memory(weir_batch_buffer *b, const weir_batch_memory *memory) {
-    static const weir_batch_memory own = {0};
-    memory = memory ? memory : &own;
-    b->hides_anchors = memory->without_anchors;
-    b->owns_compact = !memory->compact;
-    b->owns_tensors = !memory->tensors && !memory->without_tensors;
-    b->compact = memory->compact ? memory->compact : map(b->env, b->room.compact);
-    b->tensors = b->owns_tensors ? map(b->env, b->room.tensors) : memory->tensors;
-    carve_lists(b);
-    if (!b->compact || (b->owns_tensors && !b->tensors) || !weir__block_open(&b->lists, b->env))
-        return false;
-    carve_lists(b);
-    return true;
-}
-
 weir_status weir_batch__open_buffer(const weir_env *env, const weir_batch__limits *limits,
                                     const weir_batch_memory *memory, uint64_t compact_room,
                                     weir_batch_buffer **out, weir_error *error) {
+    static const weir_batch_memory own = {0};
     weir_batch_buffer *b = weir__allocate_zero(env, 1, sizeof *b);
     if (!b)
         return weir__out_of_memory(error, operator_name, sizeof *b);
+    memory = memory ? memory : &own;
     b->env = env;
     b->limits = *limits;
     b->room = limits->room;
     b->room.compact = compact_room;
-    if (!open_memory(b, memory)) {
+    b->hides_anchors = memory->without_anchors;
+    b->owns_compact = !memory->compact;
+    b->owns_tensors = !memory->tensors && !memory->without_tensors;
+    b->compact = memory->compact ? memory->compact : map(env, b->room.compact);
+    b->tensors = b->owns_tensors ? map(env, b->room.tensors) : memory->tensors;
+    carve_lists(b);
+    if (!b->compact || (b->owns_tensors && !b->tensors) || !weir__block_open(&b->lists, env)) {
         uint64_t size = plus(b->room.compact, b->room.tensors);
         weir_status status = weir__fail(
             error, WEIR_OUT_OF_MEMORY, operator_name,
@@ -184,6 +169,7 @@ weir_status weir_batch__open_buffer(const weir_env *env, const weir_batch__limit
         weir_batch_buffer_close(b);
         return status;
     }
+    carve_lists(b);
     *out = b;
     return WEIR_OK;
 }

@@ -75,9 +75,8 @@ struct weir_batch_buffer {
     uint32_t *texts; /* the store's numbers, ascending */
 };
 
-/* Sets the dims, and where the parts lie: all but the optional ones that are not among `tensors`. */
-void weir_batch__place(weir_batch *batch, uint64_t sequences, uint64_t length, uint64_t rows, uint64_t texts,
-                       uint64_t dim, uint64_t tensors);
+/* Sets where the parts lie, by the batch's dims: all but the optional ones that are not among `tensors`. */
+void weir_batch__place(weir_batch *batch, uint64_t tensors);
 
 /* Sets what follows from the other limits, of batches of one length. */
 void weir_batch__limit_sums(weir_batch__limits *limits);

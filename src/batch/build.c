@@ -34,14 +34,14 @@ static void carve(weir_batch__worker *w, const weir_batch__recipe *recipe) {
 weir_status weir_batch__worker_open(weir_batch_builder *builder, weir_error *error) {
     weir_batch__worker *w = &builder->worker;
     const weir_batch__recipe *recipe = &builder->recipe;
-    *w = (weir_batch__worker){.env = recipe->env};
+    *w = (weir_batch__worker){0};
     carve(w, recipe);
-    if (!weir__block_open(&w->scratch, w->env))
+    if (!weir__block_open(&w->scratch, recipe->env))
         return weir__out_of_memory(error, operator_name, (size_t)w->scratch.size);
     carve(w, recipe);
     if (w->retriever.rules)
         WEIR__TRY(weir_batch__share_links(&w->retriever, &recipe->config, error));
-    return recipe->with_digests ? weir_batch__digester_open(&w->digester, w->env, &recipe->limits, error)
+    return recipe->with_digests ? weir_batch__digester_open(&w->digester, recipe->env, &recipe->limits, error)
                                 : WEIR_OK;
 }
 
@@ -93,7 +93,7 @@ void weir_batch__empty(const weir_batch_builder *builder, weir_batch_buffer *b, 
                             .sequence_length = step->sequence_length};
     b->tensors_asked = r->config.tensors;
     b->row_stride = weir_batch__row_stride(r, step->sequence_length);
-    b->used = 8 * (uint64_t)COMPACT_WORDS + sequence_count * SEQUENCE_SIZE;
+    b->used = sequence_offset(b->batch.sequence_count);
     b->use_count = 0;
     b->is_corrupt = false;
 }
@@ -128,13 +128,14 @@ static bool begin_walk(const weir_batch__recipe *r, const weir_batch_buffer *b, 
     else if (!weir_store_seed(r->store, r->task, number, seed))
         return false;
     uint64_t row = seed->row - r->rules.tables[sample->table].row_start;
-    weir_batch__walk_begin(walk, &(weir_batch__walk_start){.walk_seed = sample->walk_seed,
-                                                           .position = sample->walk_position,
-                                                           .observation_time = seed->observation_time,
-                                                           .sequence_length = b->batch.sequence_length,
-                                                           .seed = number,
-                                                           .table = sample->table,
-                                                           .row = WEIR__NARROW(uint32_t, row)});
+    weir_batch__outlook from = {.seed = sample->walk_seed,
+                                .position = sample->walk_position,
+                                .anchor_table = sample->table,
+                                .anchor_row = WEIR__NARROW(uint32_t, row),
+                                .own_row = WEIR_NONE};
+    if (r->rules.has_task_rows) /* one that is none of the store's has a row of its own behind theirs */
+        from.own_row = WEIR__NARROW(uint32_t, number == WEIR_NO_ROW ? r->rules.task->seed_count : number);
+    weir_batch__walk_begin(walk, &from, seed->observation_time, b->batch.sequence_length);
     return true;
 }
 
@@ -154,7 +155,7 @@ static uint32_t next_walked(const weir_batch__recipe *r, weir_batch_buffer *b, u
 /* Asks for the pages of all seeds, and then of the rows that they begin at. */
 static void expect_seeds(const weir_batch__recipe *r, const weir_batch_buffer *b, uint32_t first,
                          uint32_t end) {
-    const uint8_t *rows = weir_store_describe(r->store)->tasks[r->task].seed_rows;
+    const uint8_t *rows = r->rules.task->seed_rows;
     weir_seed_row seed;
     for (uint32_t i = first; i < end; i++)
         if (!b->samples[i].is_given && is_own(r, b, i))
@@ -225,32 +226,10 @@ void weir_batch__walk_unit(weir_batch_builder *builder, weir_batch_buffer *b, ui
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-static void write_header(const weir_batch_buffer *b, uint64_t texts_at, uint64_t text_size) {
-    const weir_batch *batch = &b->batch;
-    uint64_t words[COMPACT_WORDS] = {
-        [COMPACT_SIZE] = batch->compact_size,
-        [COMPACT_BATCH_SIZE] = batch->size,
-        [COMPACT_SEQUENCES] = batch->sequence_count,
-        [COMPACT_LENGTH] = batch->sequence_length,
-        [COMPACT_ROWS] = batch->row_count,
-        [COMPACT_TEXTS] = texts_at,
-        [COMPACT_TEXT_SIZE] = text_size,
-        [COMPACT_TENSORS] = b->tensors_asked,
-    };
-    for (uint32_t i = 0; i < WEIR_BATCH_PARTS; i++) {
-        bool is_shared = i == WEIR_TEXT_BATCH_EMBEDDINGS || batch->sequence_count == 0;
-        words[COMPACT_PARTS + i] = batch->tensors[i].offset;
-        words[COMPACT_STRIDES + i] = is_shared ? 0 : batch->tensors[i].size / batch->sequence_count;
-    }
-    for (uint32_t i = 0; i < COMPACT_WORDS; i++)
-        weir__store64(b->compact + 8 * (size_t)i, words[i]);
-}
-
 weir_batch_source weir_batch__source_of(const weir_batch__recipe *r) {
-    const weir_store_info *info = weir_store_describe(r->store);
-    const weir_task *task = &info->tasks[r->task];
+    const weir_task *task = r->rules.task;
     const weir_column *column =
-        weir_value_of(task->stype) == WEIR_VALUE_CATEGORY ? &info->columns[task->column] : NULL;
+        weir_value_of(task->stype) == WEIR_VALUE_CATEGORY ? &r->rules.info->columns[task->column] : NULL;
     return (weir_batch_source){.store = r->store,
                                .first_column = r->origin.first_column,
                                .first_category = r->origin.first_category,
@@ -292,15 +271,6 @@ static void describe(const weir_batch__recipe *r, weir_batch_buffer *b) {
     batch->has_digests = r->with_digests;
 }
 
-/* Says what is damaged, if a block or a page of the store is. */
-static weir_status corrupt(const weir_batch__recipe *r, weir_error *error) {
-    for (uint32_t i = 0; i < r->origin_count; i++)
-        WEIR__TRY(weir_store_status(r->origins[i].store, error));
-    return weir__fail(
-        error, WEIR_STORE_CORRUPT, operator_name,
-        "the store's rows point to rows that do not exist; run 'weir verify' on it and ingest anew");
-}
-
 /* Writes the embeddings of texts [begin, count), which are in the order of the stores. False if one is
  * damaged, or what was verified before cannot be read since. */
 static bool copy_texts(const weir_batch__recipe *r, const weir_batch_buffer *b, uint32_t begin,
@@ -333,37 +303,56 @@ uint32_t weir_batch__number_texts(weir_batch_builder *builder, weir_batch_buffer
 /* Writes the texts behind the blobs, and the header; false if the store is damaged. */
 static bool write_texts(weir_batch_builder *builder, weir_batch_buffer *b) {
     const weir_batch__recipe *r = &builder->recipe;
-    uint32_t dim = weir_store_describe(r->origins[r->origin_count - 1].store)->embedding_dim;
     weir_batch *batch = &b->batch;
-    uint32_t texts = weir_batch__number_texts(builder, b);
-    uint64_t size = 2 * (uint64_t)dim;
+    batch->text_count = weir_batch__number_texts(builder, b);
+    batch->embedding_dim = weir_store_describe(r->origins[r->origin_count - 1].store)->embedding_dim;
+    batch->row_count = r->config.pad_rows && batch->sequence_count > 0 ? r->config.max_rows : 0;
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        uint32_t rows = weir__load32(b->compact + sequence_offset(i) + SEQUENCE_ROWS);
+        batch->row_count = rows > batch->row_count ? rows : batch->row_count;
+    }
+    weir_batch__place(batch, b->tensors_asked);
+    uint32_t texts = batch->text_count;
+    uint64_t size = 2 * (uint64_t)batch->embedding_dim;
     uint64_t texts_at = (b->used + 15) & ~(uint64_t)15, room = b->room.compact - texts_at;
     uint32_t here = texts * size <= room ? texts : WEIR__LOW(uint32_t, room / size);
-    const uint8_t *record = b->compact + 8 * (size_t)COMPACT_WORDS;
-    uint32_t most_rows = r->config.pad_rows && batch->sequence_count > 0 ? r->config.max_rows : 0;
-    for (uint32_t i = 0; i < batch->sequence_count; i++, record += SEQUENCE_SIZE) {
-        uint32_t rows = weir__load32(record + SEQUENCE_ROWS);
-        most_rows = rows > most_rows ? rows : most_rows;
-    }
-    weir_batch__place(batch, batch->sequence_count, batch->sequence_length, most_rows, texts, dim,
-                      b->tensors_asked);
     batch->compact_size = texts_at + texts * size;
     b->here = texts_at + here * size;
-    write_header(b, texts_at, texts * size);
+    uint64_t words[COMPACT_WORDS] = {
+        [COMPACT_SIZE] = batch->compact_size,        [COMPACT_BATCH_SIZE] = batch->size,
+        [COMPACT_SEQUENCES] = batch->sequence_count, [COMPACT_LENGTH] = batch->sequence_length,
+        [COMPACT_ROWS] = batch->row_count,           [COMPACT_TEXTS] = texts_at,
+        [COMPACT_TEXT_SIZE] = texts * size,          [COMPACT_TENSORS] = b->tensors_asked,
+    };
+    for (uint32_t i = 0; i < WEIR_BATCH_PARTS; i++) {
+        bool is_shared = i == WEIR_TEXT_BATCH_EMBEDDINGS || batch->sequence_count == 0;
+        words[COMPACT_PARTS + i] = batch->tensors[i].offset;
+        words[COMPACT_STRIDES + i] = is_shared ? 0 : batch->tensors[i].size / batch->sequence_count;
+    }
+    for (uint32_t i = 0; i < COMPACT_WORDS; i++)
+        weir__store64(b->compact + 8 * (size_t)i, words[i]);
     return copy_texts(r, b, 0, here, b->compact + texts_at) &&
            (here == texts || copy_texts(r, b, here, texts, b->beyond));
 }
 
 weir_status weir_batch__finish(weir_batch_builder *builder, weir_cursor cursor, weir_batch_buffer *b,
                                weir_error *error) {
-    if (b->is_corrupt || !write_texts(builder, b)) {
-        weir_status status = corrupt(&builder->recipe, error);
-        if (builder->sampler)
-            weir_sampler__name_step(builder->sampler, cursor, error);
-        return status;
+    const weir_batch__recipe *r = &builder->recipe;
+    weir_status status = WEIR_OK;
+    if (!b->is_corrupt && write_texts(builder, b)) {
+        describe(r, b);
+        return WEIR_OK;
     }
-    describe(&builder->recipe, b);
-    return WEIR_OK;
+    /* What is damaged, if a block or a page of a store is. */
+    for (uint32_t i = 0; i < r->origin_count && status == WEIR_OK; i++)
+        status = weir_store_status(r->origins[i].store, error);
+    if (status == WEIR_OK)
+        status = weir__fail(
+            error, WEIR_STORE_CORRUPT, operator_name,
+            "the store's rows point to rows that do not exist; run 'weir verify' on it and ingest anew");
+    if (builder->sampler)
+        weir_sampler__name_step(builder->sampler, cursor, error);
+    return status;
 }
 
 void weir_batch__expand_sequences(weir_batch_buffer *b, uint32_t first, uint32_t count) {

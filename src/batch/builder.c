@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/floating.h"
 #include "base/options.h"
 #include "batch/mixed.h"
@@ -10,23 +11,19 @@
 
 static const char operator_name[] = "weir.batch.build";
 
-static weir_status fill(weir_batch_builder *b, const weir_batch_options *options,
-                        const weir_batch__origin *origin, uint32_t member, weir_error *error) {
-    if (!origin)
-        return weir_batch__mixture_open(b, options, error);
-    WEIR__TRY(weir_batch__recipe_open(&b->recipe, b->recipe.env, options, origin, &b->sampler, error));
-    b->recipe.member = member;
-    return weir_batch__worker_open(b, error);
-}
-
 weir_status weir_batch__member_open(const weir_env *env, const weir_batch_options *options,
                                     const weir_batch__origin *origin, uint32_t member,
                                     weir_batch_builder **out, weir_error *error) {
     weir_batch_builder *b = weir__allocate_zero(env, 1, sizeof *b);
     if (!b)
         return weir__out_of_memory(error, operator_name, sizeof *b);
-    b->recipe.env = env;
-    weir_status status = fill(b, options, origin, member, error);
+    weir_batch__recipe *r = &b->recipe;
+    r->env = env;
+    weir_status status = origin ? weir_batch__recipe_open(r, env, options, origin, &b->sampler, error)
+                                : weir_batch__mixture_open(b, options, error);
+    r->member = member;
+    if (status == WEIR_OK)
+        status = weir_batch__worker_open(b, error);
     if (status != WEIR_OK) {
         weir_sampler_options call = weir_batch__sampling_of(options);
         weir_sampler_name_call(options->manifest, &call, error);
@@ -86,16 +83,6 @@ weir_status weir_batch__slot_open(weir_batch_builder *const *builders, size_t co
     return weir_batch__open_buffer(builders[0]->recipe.env, &limits, memory, room, out, error);
 }
 
-const weir_batch__origin *weir_batch__builder_origins(const weir_batch_builder *b, uint32_t *count) {
-    *count = b->recipe.origin_count;
-    return b->mixture ? b->recipe.origins : NULL;
-}
-
-const void *weir_batch__builder_rules(const weir_batch_builder *b, uint64_t *size) {
-    *size = b->recipe.rules.expansion_size;
-    return b->recipe.rules.expansion;
-}
-
 static __attribute__((noinline)) weir_status build(weir_batch_builder *b, weir_cursor cursor,
                                                    weir_batch_buffer *buffer, weir_error *error) {
     WEIR__TRY(weir_batch__begin(b, cursor, buffer, error));
@@ -114,30 +101,24 @@ weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_bat
 
 /* ---- What a batch usually takes -------------------------------------------------------------- */
 
-static uint64_t most_cells(const weir_batch__recipe *r) {
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < r->length_count; i++) {
-        uint64_t cells = r->by_length[i].sequences * r->by_length[i].length;
-        most = cells > most ? cells : most;
-    }
-    return most;
-}
-
 /* What the first sequences of the dataset take, and as much per cell for all cells of a batch; 0 if the store
  * is damaged, which is told when a step needs it. Texts that all sequences of a batch share are counted more
  * than once: the result is high rather than low. */
 static uint64_t usual_size(weir_batch_builder *b, weir_batch_buffer *buffer) {
     if (weir_batch__begin(b, (weir_cursor){0}, buffer, NULL) != WEIR_OK)
         return 0;
+    const weir_batch__recipe *r = &b->recipe;
     const weir_batch *batch = &buffer->batch;
-    uint64_t sequences = batch->step.valid_count * batch->group_size, before = buffer->used;
+    uint64_t sequences = batch->step.valid_count * batch->group_size, before = buffer->used, most_cells = 0;
     uint32_t count = sequences < WEIR_BATCH__UNIT ? WEIR__LOW(uint32_t, sequences) : WEIR_BATCH__UNIT;
     weir_batch__walk_unit(b, buffer, 0, count);
     if (buffer->is_corrupt || count == 0)
         return 0;
     uint64_t texts = weir_batch__number_texts(b, buffer);
-    uint64_t bytes = buffer->used - before + texts * 2 * b->recipe.limits.dim;
-    unsigned __int128 all = (unsigned __int128)bytes * most_cells(&b->recipe);
+    uint64_t bytes = buffer->used - before + texts * 2 * r->limits.dim;
+    for (uint32_t i = 0; i < r->length_count; i++)
+        most_cells = weir__larger(most_cells, r->by_length[i].sequences * r->by_length[i].length);
+    unsigned __int128 all = (unsigned __int128)bytes * most_cells;
     return before + (uint64_t)(all / ((uint64_t)count * batch->sequence_length));
 }
 
@@ -146,12 +127,8 @@ uint64_t weir_batch__usual_room(weir_batch_builder *const *builders, size_t coun
     weir_batch__limits limits = limits_of_all(builders, count);
     weir__floating kept = weir__enter_floating();
     uint64_t most = 0;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t size = usual_size(builders[i], buffer);
-        most = size > most ? size : most;
-    }
+    for (size_t i = 0; i < count; i++)
+        most = weir__larger(most, usual_size(builders[i], buffer));
     weir__leave_floating(&kept);
-    most += most / 2;
-    most = most < limits.blobs ? limits.blobs : most;
-    return most < limits.room.compact ? most : limits.room.compact;
+    return weir__lesser(weir__larger(most + most / 2, limits.blobs), limits.room.compact);
 }

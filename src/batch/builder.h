@@ -12,7 +12,6 @@ enum { WEIR_BATCH__ABREAST = 8 };
 
 /* What one thread needs to build batches of a recipe. */
 typedef struct weir_batch__worker {
-    const weir_env *env;
     weir__block scratch;
     weir_batch__walk walks[WEIR_BATCH__ABREAST]; /* that take turns, so that they wait for memory together */
     weir_batch__retriever retriever;             /* that they share, if contexts have examples */
@@ -53,11 +52,5 @@ WEIR_CHECKED weir_status weir_batch__slot_open(weir_batch_builder *const *builde
  * half as much again as the first sequences of each dataset say that a batch takes. Builds those in `buffer`.
  */
 uint64_t weir_batch__usual_room(weir_batch_builder *const *builders, size_t count, weir_batch_buffer *buffer);
-
-/* The stores of a builder of mixed batches, in the order of their numbers; NULL of any other. */
-const weir_batch__origin *weir_batch__builder_origins(const weir_batch_builder *builder, uint32_t *count);
-
-/* The rules of a builder's batches (weir_batch.rules). */
-const void *weir_batch__builder_rules(const weir_batch_builder *builder, uint64_t *size);
 
 #endif

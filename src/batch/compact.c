@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/bytes.h"
 #include "batch/expand_kernel.h"
 
@@ -46,14 +47,6 @@ void weir_batch__compact_writer_carve(weir_batch__compact_writer *writer, weir__
 
 /* ---- Bounds ---------------------------------------------------------------------------------- */
 
-static uint64_t lesser(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
 /* A row is visited while there are fewer than `length` cells: so all rows but the last have no more than
  * that, and together no more of anything than if all these cells were of the kind that has the most of it per
  * cell. Rows without cells are bounded by the number of rows alone. */
@@ -66,21 +59,21 @@ void weir_batch__limit_sequences(weir_batch__limits *l, const weir_batch__rules 
         const weir_batch__table_rules *table = weir_batch__table_of_kind(rules, k);
         uint64_t bytes =
             ROW_SIZE + (uint64_t)table->parent_count * EDGE_SIZE + MARK_SIZE + table->record_size;
-        most_bytes = larger(most_bytes, bytes);
-        most_texts = larger(most_texts, kind->text_count);
-        least_cells = lesser(least_cells, kind->cells);
+        most_bytes = weir__larger(most_bytes, bytes);
+        most_texts = weir__larger(most_texts, kind->text_count);
+        least_cells = weir__lesser(least_cells, kind->cells);
         if (kind->cells == 0)
-            bytes_of_none = larger(bytes_of_none, bytes);
+            bytes_of_none = weir__larger(bytes_of_none, bytes);
         else {
-            bytes_of_all = larger(bytes_of_all, length * bytes / kind->cells);
-            texts_of_all = larger(texts_of_all, length * kind->text_count / kind->cells);
+            bytes_of_all = weir__larger(bytes_of_all, length * bytes / kind->cells);
+            texts_of_all = weir__larger(texts_of_all, length * kind->text_count / kind->cells);
         }
     }
-    l->walked_rows = least_cells ? lesser(rows, 1 + (length + least_cells - 1) / least_cells) : rows;
-    l->walked_texts = lesser(l->walked_rows * most_texts, texts_of_all + most_texts);
-    l->blob = up_to_8(
-        4 * 8 + length / 8 +
-        lesser(l->walked_rows * most_bytes, bytes_of_all + most_bytes + l->walked_rows * bytes_of_none));
+    l->walked_rows = least_cells ? weir__lesser(rows, 1 + (length + least_cells - 1) / least_cells) : rows;
+    l->walked_texts = weir__lesser(l->walked_rows * most_texts, texts_of_all + most_texts);
+    l->blob = up_to_8(4 * 8 + length / 8 +
+                      weir__lesser(l->walked_rows * most_bytes,
+                                   bytes_of_all + most_bytes + l->walked_rows * bytes_of_none));
 }
 
 /* ---- Places in col_perm ---------------------------------------------------------------------- */
@@ -143,12 +136,13 @@ static uint64_t records_offset(const sequence *s) {
            masks_size(s->walk->sequence_length, s->tensors);
 }
 
-/* Writes the rows' headers, but for their places in the row orders, and their records. */
+/* Writes the rows' headers, but for their places in the row orders, and their records; then the foreign keys,
+ * and, if a tensor is made of them, which part of the sequence each row belongs to, and its hop. */
 static weir_batch__text_use *write_rows(sequence *s, table_share *tables, weir_batch__text_use *next) {
-    const weir_batch__walked_row *row = s->walk->rows;
-    uint8_t *header = s->blob;
-    uint8_t *record = s->blob + records_offset(s);
-    for (uint32_t r = 0; r < s->walk->row_count; r++, row++, header += ROW_SIZE) {
+    const weir_batch__walk *walk = s->walk;
+    const weir_batch__walked_row *row = walk->rows;
+    uint8_t *header = s->blob, *record = s->blob + records_offset(s);
+    for (uint32_t r = 0; r < walk->row_count; r++, row++, header += ROW_SIZE) {
         const weir_batch__kind *kind = &s->rules->kinds[row->kind];
         const weir_batch__table_rules *table = &s->rules->tables[row->table];
         table_share *share = &tables[row->table];
@@ -163,6 +157,14 @@ static weir_batch__text_use *write_rows(sequence *s, table_share *tables, weir_b
         next = note_texts(s, kind, row->record, record, cells_of(row), next);
         record += table->record_size;
     }
+    uint8_t *edge = s->blob + edges_offset(walk->row_count);
+    for (uint32_t i = 0; i < s->edges; i++, edge += EDGE_SIZE)
+        weir__store32(edge, walk->edges[i].child | WEIR__LOW(uint32_t, walk->edges[i].parent) << 16);
+    uint8_t *mark = s->blob + marks_offset(walk->row_count, s->edges);
+    for (uint32_t r = 0; r < walk->row_count && has_marks(s->tensors); r++, mark += MARK_SIZE) {
+        weir__store16(mark + MARK_PART, walk->rows[r].part);
+        weir__store16(mark + MARK_HOP, walk->rows[r].hop);
+    }
     return next;
 }
 
@@ -175,17 +177,6 @@ static void write_places(const sequence *s, const uint16_t *order, enum row_fiel
         place += r == 0;
         weir__store16(s->blob + (size_t)r * ROW_SIZE + field_of_place, WEIR__LOW(uint16_t, place));
         place += cells_of(&s->walk->rows[r]);
-    }
-}
-
-/* Which part of the sequence each row belongs to, and its hop, if a tensor is made of them. */
-static void write_marks(const sequence *s) {
-    uint8_t *out = s->blob + marks_offset(s->walk->row_count, s->edges);
-    if (!has_marks(s->tensors))
-        return;
-    for (uint32_t r = 0; r < s->walk->row_count; r++, out += MARK_SIZE) {
-        weir__store16(out + MARK_PART, s->walk->rows[r].part);
-        weir__store16(out + MARK_HOP, s->walk->rows[r].hop);
     }
 }
 
@@ -206,22 +197,11 @@ static void write_masks(const sequence *s, const weir_batch__compact_writer *wri
     }
 }
 
-static void write_edges(const sequence *s) {
-    uint8_t *out = s->blob + edges_offset(s->walk->row_count);
-    for (uint32_t i = 0; i < s->edges; i++)
-        weir__store32(out + (size_t)i * EDGE_SIZE,
-                      s->walk->edges[i].child | WEIR__LOW(uint32_t, s->walk->edges[i].parent) << 16);
-}
-
 /* ---- Sequences ------------------------------------------------------------------------------- */
-
-static uint8_t *record_of_sequence(weir_batch_buffer *buffer, uint32_t index) {
-    return buffer->compact + 8 * (size_t)COMPACT_WORDS + (size_t)index * SEQUENCE_SIZE;
-}
 
 static void write_record(const sequence *s, weir_batch_buffer *buffer, uint32_t index,
                          const weir_seed_row *seed) {
-    uint8_t *out = record_of_sequence(buffer, index);
+    uint8_t *out = buffer->compact + sequence_offset(index);
     const weir_batch__sample *sample = &buffer->samples[index];
     const weir_batch__outlook *outlook = &s->walk->outlook;
     uint32_t anchor = s->rules->tables[outlook->anchor_table].first_number + outlook->anchor_row;
@@ -278,8 +258,6 @@ void weir_batch__write_sequence(const weir_batch__compact_writer *writer, weir_b
     s.blob = buffer->compact + s.offset;
     share_out(&s, writer->tables);
     weir_batch__text_use *end = write_rows(&s, writer->tables, writer->uses);
-    write_edges(&s);
-    write_marks(&s);
     if (s.tensors >> WEIR_IS_MASKED & 1)
         write_masks(&s, writer);
     order_rows(&s, writer);
@@ -303,7 +281,7 @@ void weir_batch__write_sequence(const weir_batch__compact_writer *writer, weir_b
 }
 
 void weir_batch__write_padding(weir_batch_buffer *buffer, uint32_t index) {
-    memset(record_of_sequence(buffer, index), 0, SEQUENCE_SIZE);
+    memset(buffer->compact + sequence_offset(index), 0, SEQUENCE_SIZE);
     buffer->anchors[index] = 0;
     buffer->samples[index].member = 0;
 }

@@ -17,16 +17,13 @@ static const char operator_name[] = "weir.context";
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static uint32_t find_task(const weir_store_info *info, const char *name) {
-    for (uint32_t i = 0; i < info->task_count; i++)
-        if (strcmp(info->tasks[i].name, name) == 0)
-            return i;
-    return WEIR_NONE;
-}
-
-static weir_status unknown_task(const weir_store_info *info, const char *name, weir_error *error) {
+static weir_status find_task(const weir_store_info *info, const char *name, uint32_t *out,
+                             weir_error *error) {
     char names[400] = "";
     size_t used = 0;
+    for (*out = 0; *out < info->task_count; ++*out)
+        if (strcmp(info->tasks[*out].name, name) == 0)
+            return WEIR_OK;
     for (uint32_t i = 0; i < info->task_count && used < sizeof names - 80; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%.60s", i ? ", " : "",
                                  info->tasks[i].name);
@@ -64,10 +61,8 @@ weir_status weir_context_builder_open(const weir_env *env, const weir_context_op
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "threads is %u; the walks of a context are shared by at most %u", options.threads,
                           (unsigned)WEIR__THREADS_MAX);
-    const weir_store_info *info = weir_store_describe(options.store);
-    uint32_t task = find_task(info, options.task);
-    if (task == WEIR_NONE)
-        return unknown_task(info, options.task, error);
+    uint32_t task;
+    WEIR__TRY(find_task(weir_store_describe(options.store), options.task, &task, error));
     weir_batch_builder *b = weir__allocate_zero(env, 1, sizeof *b);
     if (!b)
         return weir__out_of_memory(error, operator_name, sizeof *b);
@@ -106,10 +101,9 @@ static weir_status key_not_found(const weir_table *table, const weir_context_req
 
 static weir_status find_row(const weir_batch__recipe *r, const weir_context_request *request, uint64_t *row,
                             weir_error *error) {
-    const weir_store_info *info = weir_store_describe(r->store);
-    const weir_task *task = &info->tasks[r->task];
+    const weir_task *task = r->rules.task;
     uint32_t number = request->is_destination ? task->link.table : task->anchor_table;
-    const weir_table *table = &info->tables[number];
+    const weir_table *table = &r->rules.info->tables[number];
     *row = weir_store_row_of(r->store, number, request->row);
     if (request->is_destination && !task->link.is_link)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
@@ -140,7 +134,7 @@ static weir_status find_row(const weir_batch__recipe *r, const weir_context_requ
 
 static weir_status find_time(const weir_batch__recipe *r, const weir_context_request *request, uint64_t row,
                              int64_t *time, weir_error *error) {
-    const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
+    const weir_task *task = r->rules.task;
     int64_t since = weir_store_row_time(r->store, row);
     *time = since == WEIR_TIME_ALWAYS ? INT64_MAX : since;
     if (!request->has_time)
@@ -158,7 +152,7 @@ static weir_status find_time(const weir_batch__recipe *r, const weir_context_req
 static weir_status make_sample(const weir_batch_builder *b, const weir_context_request *request,
                                weir_batch__sample *out, weir_error *error) {
     const weir_batch__recipe *r = &b->recipe;
-    const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
+    const weir_task *task = r->rules.task;
     const weir_cell unknown = {.stype = task->stype, .is_null = true};
     weir_seed_row seed = {.target = unknown};
     WEIR__TRY(find_row(r, request, &seed.row, error));
@@ -194,8 +188,13 @@ static weir_status make_sample(const weir_batch_builder *b, const weir_context_r
 
 /* ---- Answering ------------------------------------------------------------------------------- */
 
-static weir_status check_call(const weir_batch_builder *b, uint32_t count, const weir_batch_buffer *buffer,
-                              weir_error *error) {
+static __attribute__((noinline)) weir_status build(weir_batch_builder *b,
+                                                   const weir_context_request *requests, uint32_t count,
+                                                   weir_batch_buffer *buffer, weir_error *error) {
+    weir_step step = {.count = count,
+                      .valid_count = count,
+                      .micro_batch_size = count,
+                      .sequence_length = b->recipe.config.sequence_length};
     if (b->sampler)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "the builder is one of a dataset; open one with weir_context_builder_open");
@@ -204,22 +203,10 @@ static weir_status check_call(const weir_batch_builder *b, uint32_t count, const
                           "%u requests are given, but the builder takes 1 to %llu; open it with a larger "
                           "most_requests",
                           count, (unsigned long long)b->recipe.limits.sequences);
-    return weir_batch__check_buffer(b, buffer, error);
-}
-
-static __attribute__((noinline)) weir_status build(weir_batch_builder *b,
-                                                   const weir_context_request *requests, uint32_t count,
-                                                   weir_batch_buffer *buffer, weir_error *error) {
-    weir_step step = {.count = count,
-                      .valid_count = count,
-                      .micro_batch_size = count,
-                      .sequence_length = b->recipe.config.sequence_length};
-    weir_status status = check_call(b, count, buffer, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_batch__check_buffer(b, buffer, error));
     weir_batch__empty(b, buffer, &step, count);
     for (uint32_t i = 0; i < count; i++) {
-        status = make_sample(b, &requests[i], &buffer->samples[i], error);
+        weir_status status = make_sample(b, &requests[i], &buffer->samples[i], error);
         if (status != WEIR_OK) {
             weir__note_uint(error, "request", i);
             return status;

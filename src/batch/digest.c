@@ -45,22 +45,15 @@ void weir_batch__digester_close(weir_batch__digester *d, const weir_env *env) {
 
 /* ---- Digesting ------------------------------------------------------------------------------- */
 
-/* A part of one sequence as it is in the tensors. */
-static const uint8_t *part_of(const weir_batch__digester *d, const weir_batch_buffer *b, weir_tensor_id id,
-                              uint32_t index, size_t size) {
-    const weir_batch *batch = &b->batch;
-    if (b->tensors)
-        return b->tensors + batch->tensors[id].offset + index * size;
-    weir_batch__expand_part(batch->rules, b->compact, index, id, d->part);
-    return d->part;
-}
-
+/* A part of all sequences, as it is in the tensors. */
 static void digest_cells(const weir_batch__digester *d, const weir_batch__rules *const *rules,
                          const weir_batch_buffer *b, weir_tensor_id id) {
     const weir_batch *batch = &b->batch;
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         size_t size = (size_t)(batch->tensors[id].size / batch->sequence_count);
-        const uint8_t *part = part_of(d, b, id, i, size);
+        const uint8_t *part = b->tensors ? b->tensors + batch->tensors[id].offset + i * size : d->part;
+        if (!b->tensors)
+            weir_batch__expand_part(batch->rules, b->compact, i, id, d->part);
         XXH3_128bits_update(d->batch, part, size);
         if (id == WEIR_TEXT_EMBED_IDS) { /* a sample has the store's numbers, which no neighbour changes */
             weir_batch__expand_texts(batch->rules, rules[b->samples[i].member], b->compact, i, b->texts,
@@ -75,8 +68,7 @@ static void digest_cells(const weir_batch__digester *d, const weir_batch__rules 
 static void digest_rows(const weir_batch__digester *d, const weir_batch_buffer *b, uint32_t index,
                         uint32_t begin, uint32_t end, const uint8_t *matrix) {
     uint32_t width = b->batch.row_count;
-    const uint8_t *sequence = b->compact + 8 * (size_t)COMPACT_WORDS + (size_t)index * SEQUENCE_SIZE;
-    uint32_t rows = weir__load32(sequence + SEQUENCE_ROWS);
+    uint32_t rows = weir__load32(b->compact + sequence_offset(index) + SEQUENCE_ROWS);
     XXH3_128bits_update(d->batch, matrix, (size_t)(end - begin) * width);
     for (uint32_t r = begin; r < end && r < rows; r++)
         XXH3_64bits_update(d->samples[index], matrix + (size_t)(r - begin) * width, rows);
@@ -105,21 +97,6 @@ static void store_digest(void *state, uint8_t digest[16]) {
     memcpy(digest, canonical.digest, 16);
 }
 
-/* The digests of groups, over those of their sequences. */
-static void digest_groups(const weir_batch__digester *d, const weir_batch_buffer *b) {
-    uint32_t size = b->batch.group_size;
-    for (uint32_t i = 0; i < b->batch.sequence_count / size; i++) {
-        XXH3_state_t *state = d->samples[i];
-        XXH3_64bits_reset(state);
-        for (uint32_t k = 0; k < size; k++) {
-            uint8_t bytes[8];
-            weir__store64(bytes, b->digests[(size_t)i * size + k]);
-            XXH3_64bits_update(state, bytes, sizeof bytes);
-        }
-        b->group_digests[i] = XXH3_64bits_digest(state);
-    }
-}
-
 void weir_batch__digest_batch(const weir_batch__digester *d, const weir_batch__rules *const *rules,
                               weir_batch_buffer *b) {
     weir_batch *batch = &b->batch;
@@ -143,8 +120,17 @@ void weir_batch__digest_batch(const weir_batch__digester *d, const weir_batch__r
 #undef DIGEST_OPTIONAL
     for (uint32_t i = 0; i < batch->sequence_count; i++)
         b->digests[i] = XXH3_64bits_digest(d->samples[i]);
-    if (batch->group_size > 1)
-        digest_groups(d, b);
+    uint32_t size = batch->group_size; /* the digest of a group is over those of its sequences */
+    for (uint32_t i = 0; size > 1 && i < batch->sequence_count / size; i++) {
+        XXH3_state_t *state = d->samples[i];
+        XXH3_64bits_reset(state);
+        for (uint32_t k = 0; k < size; k++) {
+            uint8_t bytes[8];
+            weir__store64(bytes, b->digests[(size_t)i * size + k]);
+            XXH3_64bits_update(state, bytes, sizeof bytes);
+        }
+        b->group_digests[i] = XXH3_64bits_digest(state);
+    }
     store_digest(d->batch, batch->batch_digest);
 }
 

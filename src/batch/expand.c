@@ -114,7 +114,7 @@ void weir_batch__expand_part(const uint8_t *rules, const uint8_t *compact, uint3
 
 void weir_batch__expand_edges(const uint8_t *compact, uint32_t index, uint32_t width, uint32_t begin,
                               uint32_t end, uint8_t *out) {
-    const uint8_t *sequence = compact + 8 * (size_t)COMPACT_WORDS + (size_t)index * SEQUENCE_SIZE;
+    const uint8_t *sequence = compact + sequence_offset(index);
     const uint8_t *edge = compact + weir__load64(sequence + SEQUENCE_BLOB) +
                           edges_offset(weir__load32(sequence + SEQUENCE_ROWS));
     uint32_t count = weir__load32(sequence + SEQUENCE_EDGES);
@@ -144,27 +144,24 @@ void weir_batch__expand_texts(const uint8_t *all_rules, const weir_batch__rules 
 
 /* ---- Batches ----------------------------------------------------------------------------------- */
 
-static void expand_sequence(const uint8_t *rules, const uint8_t *compact, uint8_t *out, uint32_t index) {
-    expansion e = expansion_of(rules, compact, index);
-    uint32_t rows = WEIR__LOW(uint32_t, compact_word(compact, COMPACT_ROWS));
-    place_parts(&e, out, index);
-    expand_cells(&e, CELL_PARTS);
-    uint32_t asked = WEIR__LOW(uint32_t, e.tensors) & OPTIONAL_PARTS;
-    if (asked) {
-        expand_asked(&e, asked);
-        expand_padding(&e, asked);
-    }
-    weir_batch__expand_edges(compact, index, rows, 0, rows, e.parts[WEIR_FK_ADJ]);
-    expand_fields(&e);
-}
-
 void weir_batch__expand_unit(const uint8_t *rules, const uint8_t *compact, uint8_t *out, uint32_t first,
                              uint32_t count) {
     uint64_t sequences = compact_word(compact, COMPACT_SEQUENCES);
     if (count == 0)
         return;
-    for (uint32_t i = first; i < first + count; i++)
-        expand_sequence(rules, compact, out, i);
+    for (uint32_t i = first; i < first + count; i++) {
+        expansion e = expansion_of(rules, compact, i);
+        uint32_t rows = WEIR__LOW(uint32_t, compact_word(compact, COMPACT_ROWS));
+        uint32_t asked = WEIR__LOW(uint32_t, e.tensors) & OPTIONAL_PARTS;
+        place_parts(&e, out, i);
+        expand_cells(&e, CELL_PARTS);
+        if (asked) {
+            expand_asked(&e, asked);
+            expand_padding(&e, asked);
+        }
+        weir_batch__expand_edges(compact, i, rows, 0, rows, e.parts[WEIR_FK_ADJ]);
+        expand_fields(&e);
+    }
     uint64_t size = compact_word(compact, COMPACT_TEXT_SIZE);
     uint64_t begin = size / sequences * first;
     uint64_t end = first + count == sequences ? size : size / sequences * (first + count);

@@ -211,11 +211,16 @@ SHARED uint64_t moment_of(uint64_t micros) {
     return micros - ((uint64_t)1 << 63) - 1;
 }
 
+/* Where a sequence's record is in the compact form. */
+SHARED uint64_t sequence_offset(uint32_t index) {
+    return 8 * (uint64_t)COMPACT_WORDS + (uint64_t)index * SEQUENCE_SIZE;
+}
+
 /* Without the parts. */
 SHARED expansion expansion_of(const uint8_t *rules, const uint8_t *compact, uint32_t index) {
     expansion e;
     e.compact = compact;
-    e.sequence = compact + 8 * (uint64_t)COMPACT_WORDS + (uint64_t)index * SEQUENCE_SIZE;
+    e.sequence = compact + sequence_offset(index);
     e.rules = rules + 8 * (uint64_t)field(&e, SEQUENCE_RULES);
     e.blob = compact + weir__load64(e.sequence + SEQUENCE_BLOB);
     e.length = (uint32_t)compact_word(compact, COMPACT_LENGTH);
@@ -275,6 +280,19 @@ SHARED expanded_row row_of(const expansion *e, uint32_t number) {
 enum { CELL_PARTS = 0 WEIR_CELL_TENSORS(PART_BIT) WEIR_PERMUTATIONS(PART_BIT) };
 #define WANTS(id) ((wanted >> WEIR_##id & 1) != 0)
 
+/* Writes a number at a place of a part, if that is wanted. */
+#define ITEM_SIZE(id, name, dtype, size, ...) SIZE_OF_##id = size,
+enum { WEIR_CELL_TENSORS(ITEM_SIZE) WEIR_PERMUTATIONS(ITEM_SIZE) WEIR_OPTIONAL_TENSORS(ITEM_SIZE) };
+#define PUT(id, at, value)                                                                                   \
+    do {                                                                                                     \
+        if (WANTS(id) && SIZE_OF_##id == 1)                                                                  \
+            e->parts[WEIR_##id][at] = (uint8_t)(value);                                                      \
+        if (WANTS(id) && SIZE_OF_##id == 2)                                                                  \
+            weir__store16(e->parts[WEIR_##id] + 2 * (uint64_t)(at), (uint16_t)(value));                      \
+        if (WANTS(id) && SIZE_OF_##id == 4)                                                                  \
+            weir__store32(e->parts[WEIR_##id] + 4 * (uint64_t)(at), (value));                                \
+    } while (0)
+
 /* Whether a time of a record is later than the observation time, or null. */
 SHARED uint32_t is_hidden(const uint8_t *record, uint32_t slot, uint64_t seen) {
     return moment_of(weir__load64(record + slot)) > seen;
@@ -306,35 +324,20 @@ SHARED void expand_cell(const expansion *e, const expanded_row *row, uint32_t i,
     uint32_t value = weir__load32(row->record + weir__load32(rule + CELL_SLOT)) & (is_null - 1);
     uint32_t category = value & weir__load32(rule + CELL_CATEGORY_MASK);
     uint32_t truth = (uint32_t)row->record[weir__load32(rule + CELL_BOOL_BYTE)] >> rule[CELL_BOOL_SHIFT];
-    if (WANTS(SEMANTIC_TYPES))
-        e->parts[WEIR_SEMANTIC_TYPES][at] = rule[CELL_STYPE];
-    if (WANTS(COLUMN_IDS))
-        weir__store32(e->parts[WEIR_COLUMN_IDS] + 4 * at, weir__load32(rule + CELL_COLUMN));
-    if (WANTS(SEQ_ROW_IDS))
-        weir__store16(e->parts[WEIR_SEQ_ROW_IDS] + 2 * at, (uint16_t)row->number);
-    if (WANTS(IS_NULL))
-        e->parts[WEIR_IS_NULL][at] = (uint8_t)is_null;
-    if (WANTS(NUMERIC_VALUES))
-        weir__store32(e->parts[WEIR_NUMERIC_VALUES] + 4 * at, value & weir__load32(rule + CELL_NUMBER_MASK));
-    if (WANTS(BOOL_VALUES))
-        e->parts[WEIR_BOOL_VALUES][at] = (uint8_t)(truth & ~is_null & rule[CELL_BOOL_MASK]);
-    if (WANTS(CATEGORICAL_EMBED_IDS)) {
-        uint32_t first = e->first_category & weir__load32(rule + CELL_CATEGORY_MASK) & (is_null - 1);
-        weir__store32(e->parts[WEIR_CATEGORICAL_EMBED_IDS] + 4 * at,
-                      (category < e->categories ? category : 0) + first);
-    }
-    if (WANTS(TEXT_EMBED_IDS))
-        weir__store32(e->parts[WEIR_TEXT_EMBED_IDS] + 4 * at, value & weir__load32(rule + CELL_TEXT_MASK));
-    if (WANTS(IS_TARGET))
-        e->parts[WEIR_IS_TARGET][at] = 0;
-    if (WANTS(IS_PADDING))
-        e->parts[WEIR_IS_PADDING][at] = 0;
-    if (WANTS(COL_PERM))
-        weir__store16(e->parts[WEIR_COL_PERM] + 2 * (uint64_t)col_place_of(row, i), (uint16_t)at);
-    if (WANTS(OUT_PERM))
-        weir__store16(e->parts[WEIR_OUT_PERM] + 2 * (uint64_t)(row->out_place + i), (uint16_t)at);
-    if (WANTS(IN_PERM))
-        weir__store16(e->parts[WEIR_IN_PERM] + 2 * (uint64_t)(row->in_place + i), (uint16_t)at);
+    PUT(SEMANTIC_TYPES, at, rule[CELL_STYPE]);
+    PUT(COLUMN_IDS, at, weir__load32(rule + CELL_COLUMN));
+    PUT(SEQ_ROW_IDS, at, row->number);
+    PUT(IS_NULL, at, is_null);
+    PUT(NUMERIC_VALUES, at, value & weir__load32(rule + CELL_NUMBER_MASK));
+    PUT(BOOL_VALUES, at, truth & ~is_null & rule[CELL_BOOL_MASK]);
+    uint32_t first = e->first_category & weir__load32(rule + CELL_CATEGORY_MASK) & (is_null - 1);
+    PUT(CATEGORICAL_EMBED_IDS, at, (category < e->categories ? category : 0) + first);
+    PUT(TEXT_EMBED_IDS, at, value & weir__load32(rule + CELL_TEXT_MASK));
+    PUT(IS_TARGET, at, 0);
+    PUT(IS_PADDING, at, 0);
+    PUT(COL_PERM, col_place_of(row, i), (uint32_t)at);
+    PUT(OUT_PERM, row->out_place + i, (uint32_t)at);
+    PUT(IN_PERM, row->in_place + i, (uint32_t)at);
 }
 
 /* ---- Timestamps -------------------------------------------------------------------------------- */
@@ -404,14 +407,10 @@ SHARED uint8_t is_masked(const expansion *e, const expanded_row *row, uint32_t a
 SHARED void expand_optional(const expansion *e, const expanded_row *row, uint32_t at, uint32_t wanted) {
     const uint8_t *mark =
         e->blob + marks_offset(e->rows, field(e, SEQUENCE_EDGES)) + (uint64_t)row->number * MARK_SIZE;
-    if (WANTS(EXAMPLE_IDS))
-        weir__store16(e->parts[WEIR_EXAMPLE_IDS] + 2 * (uint64_t)at, weir__load16(mark + MARK_PART));
-    if (WANTS(HOPS))
-        e->parts[WEIR_HOPS][at] = (uint8_t)weir__load16(mark + MARK_HOP);
-    if (WANTS(AGES))
-        weir__store32(e->parts[WEIR_AGES] + 4 * (uint64_t)at, age_of(e, row));
-    if (WANTS(IS_MASKED))
-        e->parts[WEIR_IS_MASKED][at] = is_masked(e, row, at);
+    PUT(EXAMPLE_IDS, at, weir__load16(mark + MARK_PART));
+    PUT(HOPS, at, weir__load16(mark + MARK_HOP));
+    PUT(AGES, at, age_of(e, row));
+    PUT(IS_MASKED, at, is_masked(e, row, at));
 }
 
 /* ---- The target -------------------------------------------------------------------------------- */
@@ -423,37 +422,24 @@ SHARED void expand_target(const expansion *e, uint32_t wanted) {
     weir_value kind = weir_value_of((weir_stype)stype);
     uint32_t is_null = field(e, SEQUENCE_TARGET_IS_NULL);
     uint64_t value = is_null ? 0 : weir__load64(e->sequence + SEQUENCE_TARGET);
-    if (WANTS(SEMANTIC_TYPES))
-        e->parts[WEIR_SEMANTIC_TYPES][0] = (uint8_t)stype;
-    if (WANTS(COLUMN_IDS))
-        weir__store32(e->parts[WEIR_COLUMN_IDS], (uint32_t)rules_word(e->rules, RULES_TARGET_COLUMN));
-    if (WANTS(SEQ_ROW_IDS))
-        weir__store16(e->parts[WEIR_SEQ_ROW_IDS], 0);
-    if (WANTS(IS_NULL))
-        e->parts[WEIR_IS_NULL][0] = (uint8_t)is_null;
-    if (WANTS(NUMERIC_VALUES))
-        weir__store32(e->parts[WEIR_NUMERIC_VALUES], kind == WEIR_VALUE_NUMBER ? (uint32_t)value : 0);
+    bool has_category = kind == WEIR_VALUE_CATEGORY && !is_null;
+    PUT(SEMANTIC_TYPES, 0, stype);
+    PUT(COLUMN_IDS, 0, (uint32_t)rules_word(e->rules, RULES_TARGET_COLUMN));
+    PUT(SEQ_ROW_IDS, 0, 0);
+    PUT(IS_NULL, 0, is_null);
+    PUT(NUMERIC_VALUES, 0, kind == WEIR_VALUE_NUMBER ? (uint32_t)value : 0);
     if (WANTS(TIMESTAMP_VALUES))
         clear_time(e, 0);
     if (WANTS(TIMESTAMP_VALUES) && kind == WEIR_VALUE_TIME && !is_null)
         write_time(e, 0, (int64_t)value);
-    if (WANTS(BOOL_VALUES))
-        e->parts[WEIR_BOOL_VALUES][0] = kind == WEIR_VALUE_TRUTH && value != 0;
-    if (WANTS(CATEGORICAL_EMBED_IDS))
-        weir__store32(e->parts[WEIR_CATEGORICAL_EMBED_IDS],
-                      kind == WEIR_VALUE_CATEGORY && !is_null ? (uint32_t)value + e->first_category : 0);
-    if (WANTS(TEXT_EMBED_IDS))
-        weir__store32(e->parts[WEIR_TEXT_EMBED_IDS], 0); /* no task predicts a text */
-    if (WANTS(IS_TARGET))
-        e->parts[WEIR_IS_TARGET][0] = 1;
-    if (WANTS(IS_PADDING))
-        e->parts[WEIR_IS_PADDING][0] = 0;
-    if (WANTS(COL_PERM))
-        weir__store16(e->parts[WEIR_COL_PERM] + 2 * (uint64_t)field(e, SEQUENCE_TARGET_PLACE), 0);
-    if (WANTS(OUT_PERM))
-        weir__store16(e->parts[WEIR_OUT_PERM] + 2 * (uint64_t)(uint16_t)(anchor.out_place - 1), 0);
-    if (WANTS(IN_PERM))
-        weir__store16(e->parts[WEIR_IN_PERM] + 2 * (uint64_t)(uint16_t)(anchor.in_place - 1), 0);
+    PUT(BOOL_VALUES, 0, kind == WEIR_VALUE_TRUTH && value != 0);
+    PUT(CATEGORICAL_EMBED_IDS, 0, has_category ? (uint32_t)value + e->first_category : 0);
+    PUT(TEXT_EMBED_IDS, 0, 0); /* no task predicts a text */
+    PUT(IS_TARGET, 0, 1);
+    PUT(IS_PADDING, 0, 0);
+    PUT(COL_PERM, field(e, SEQUENCE_TARGET_PLACE), 0);
+    PUT(OUT_PERM, (uint16_t)(anchor.out_place - 1), 0);
+    PUT(IN_PERM, (uint16_t)(anchor.in_place - 1), 0);
 }
 
 /* ---- The rest ---------------------------------------------------------------------------------- */
@@ -486,29 +472,15 @@ SHARED uint32_t row_with_cell(const expansion *e, uint32_t at) {
 
 /* Behind the cells: zeros, and every permutation leaves it where it is. */
 SHARED void pad_position(const expansion *e, uint32_t at) {
-    e->parts[WEIR_SEMANTIC_TYPES][at] = 0;
-    weir__store32(e->parts[WEIR_COLUMN_IDS] + 4 * (uint64_t)at, 0);
-    weir__store16(e->parts[WEIR_SEQ_ROW_IDS] + 2 * (uint64_t)at, 0);
-    e->parts[WEIR_IS_NULL][at] = 0;
-    weir__store32(e->parts[WEIR_NUMERIC_VALUES] + 4 * (uint64_t)at, 0);
+    uint32_t wanted = (uint32_t)e->tensors | (CELL_PARTS & ~((uint32_t)1 << WEIR_TIMESTAMP_VALUES));
     clear_time(e, at);
-    e->parts[WEIR_BOOL_VALUES][at] = 0;
-    weir__store32(e->parts[WEIR_CATEGORICAL_EMBED_IDS] + 4 * (uint64_t)at, 0);
-    weir__store32(e->parts[WEIR_TEXT_EMBED_IDS] + 4 * (uint64_t)at, 0);
-    e->parts[WEIR_IS_TARGET][at] = 0;
-    e->parts[WEIR_IS_PADDING][at] = 1;
-    weir__store16(e->parts[WEIR_COL_PERM] + 2 * (uint64_t)at, (uint16_t)at);
-    weir__store16(e->parts[WEIR_OUT_PERM] + 2 * (uint64_t)at, (uint16_t)at);
-    weir__store16(e->parts[WEIR_IN_PERM] + 2 * (uint64_t)at, (uint16_t)at);
-    uint32_t wanted = (uint32_t)e->tensors;
-    if (WANTS(EXAMPLE_IDS))
-        weir__store16(e->parts[WEIR_EXAMPLE_IDS] + 2 * (uint64_t)at, 0);
-    if (WANTS(HOPS))
-        e->parts[WEIR_HOPS][at] = 0;
-    if (WANTS(AGES))
-        weir__store32(e->parts[WEIR_AGES] + 4 * (uint64_t)at, 0);
-    if (WANTS(IS_MASKED))
-        e->parts[WEIR_IS_MASKED][at] = 0;
+#define ZERO(id, ...) PUT(id, at, WEIR_##id == WEIR_IS_PADDING);
+#define STAY(id, ...) PUT(id, at, at);
+    WEIR_CELL_TENSORS(ZERO)
+    WEIR_PERMUTATIONS(STAY)
+    WEIR_OPTIONAL_TENSORS(ZERO)
+#undef ZERO
+#undef STAY
 }
 
 SHARED void expand_position(const expansion *e, uint32_t at) {

@@ -58,22 +58,7 @@ void weir_batch__list_run(weir_batch__levels *levels, uint32_t level, uint32_t c
     levels->last_run[level] = run;
 }
 
-/* All children of the current level, with their priorities, in no order. */
-static void rank_children(weir_batch__levels *levels, weir_batch__walk_draws *draws) {
-    uint32_t count = 0;
-    for (uint32_t r = levels->first_run[levels->current]; r != WEIR_NONE; r = levels->runs[r].next) {
-        weir_batch__child_run run = levels->runs[r];
-        const uint64_t *given = levels->priorities ? levels->priorities + run.first : NULL;
-        for (uint32_t i = 0; i < run.count; i++)
-            levels->ranked[count++] = (weir_batch__ranked_row){
-                .priority = given ? given[i] : weir_batch__draw64_at(draws, run.first_draw + i),
-                .row = levels->rows[run.first + i],
-                .table = run.table};
-    }
-    levels->ranked_count = count;
-}
-
-/* Puts them into buckets, at most BUCKETS_A_ROW for each of them, by their highest bits. */
+/* Puts the ranked rows into buckets, at most BUCKETS_A_ROW for each of them, by their highest bits. */
 static void fill_buckets(weir_batch__levels *levels) {
     int bits = 63 - __builtin_clzll((uint64_t)levels->ranked_count * BUCKETS_A_ROW);
     memset(levels->filled, 0, sizeof *levels->filled * (((size_t)1 << bits) / WORD + 1));
@@ -137,7 +122,17 @@ bool weir_batch__reach_level(weir_batch__levels *levels, weir_batch__walk_draws 
             return false;
         levels->current++;
     } while (levels->first_run[levels->current] == WEIR_NONE);
-    rank_children(levels, draws);
+    uint32_t count = 0;
+    for (uint32_t r = levels->first_run[levels->current]; r != WEIR_NONE; r = levels->runs[r].next) {
+        weir_batch__child_run run = levels->runs[r];
+        const uint64_t *given = levels->priorities ? levels->priorities + run.first : NULL;
+        for (uint32_t i = 0; i < run.count; i++)
+            levels->ranked[count++] = (weir_batch__ranked_row){
+                .priority = given ? given[i] : weir_batch__draw64_at(draws, run.first_draw + i),
+                .row = levels->rows[run.first + i],
+                .table = run.table};
+    }
+    levels->ranked_count = count;
     if (!levels->priorities)
         fill_buckets(levels);
     for (uint32_t at = levels->ranked_count / 2; levels->priorities && at-- > 0;)

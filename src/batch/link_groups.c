@@ -96,7 +96,7 @@ static void make_sequence(weir_batch__sample *out, const weir_batch__sample *of,
 
 bool weir_batch__list_group(const weir_batch__recipe *r, const weir_batch__sample *sample,
                             weir_batch__sample *group) {
-    const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
+    const weir_task *task = r->rules.task;
     uint64_t seed = r->first_seed + sample->index;
     uint64_t first = sample->walk_position * r->group_size;
     drawing d = {.recipe = r,

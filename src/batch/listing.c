@@ -8,7 +8,6 @@
 #include "batch/times.h"
 #include "store/reader.h"
 
-/* Collects what the next rows are to list, and asks for where it is; false if all are listed. */
 bool weir_batch__listing_begin(weir_batch__walk *walk) {
     uint32_t end = walk->listed_count + WEIR_BATCH__LISTED_TOGETHER;
     end = end < walk->row_count ? end : walk->row_count;
@@ -21,14 +20,14 @@ bool weir_batch__listing_begin(weir_batch__walk *walk) {
         uint32_t count = row->hop < walk->max_hops ? table->inbound_count : 0;
         uint32_t index = row->row;
         for (uint32_t i = 0; i < count; i++) {
-            weir_batch__fetch(table->inbound[i].edge->starts + 4 * (size_t)index);
+            weir_batch__fetch(table->inbound[i].list.starts + 4 * (size_t)index);
             walk->listings[walk->listing_count++] = (weir_batch__listing){
                 .rule = &table->inbound[i], .index = index, .local = walk->listed_count};
         }
     }
     for (uint32_t i = 0; walk->store->reads_ahead && i < walk->listing_count; i++) {
         const weir_batch__listing *listing = &walk->listings[i];
-        weir_store__expect(walk->store, listing->rule->edge->starts + 4 * (size_t)listing->index);
+        weir_store__expect(walk->store, listing->rule->list.starts + 4 * (size_t)listing->index);
     }
     return true;
 }
@@ -37,15 +36,15 @@ bool weir_batch__listing_begin(weir_batch__walk *walk) {
 static void expect_lists(const weir_batch__walk *walk) {
     for (uint32_t i = 0; i < walk->listing_count; i++) {
         const weir_batch__listing *listing = &walk->listings[i];
-        const weir_edge *edge = listing->rule->edge;
-        size_t start = listing->start, count = (size_t)listing->known + listing->unsure;
+        const weir_batch__list *list = &listing->rule->list;
+        size_t start = listing->shown.first, count = (size_t)listing->shown.known + listing->shown.unsure;
         if (count == 0)
             continue;
-        weir_store__expect(walk->store, edge->child_rows + 4 * start);
-        if (listing->unsure > 0)
-            weir_store__expect(walk->store, edge->child_times + 8 * (start + count / 2));
-        if (listing->unsure > 0)
-            weir_store__expect(walk->store, edge->child_times + 8 * (start + count - 1));
+        weir_store__expect(walk->store, list->rows + 4 * start);
+        if (listing->shown.unsure > 0)
+            weir_store__expect(walk->store, list->times + 8 * (start + count / 2));
+        if (listing->shown.unsure > 0)
+            weir_store__expect(walk->store, list->times + 8 * (start + count - 1));
     }
 }
 
@@ -54,37 +53,22 @@ void weir_batch__listing_find(weir_batch__walk *walk) {
     walk->search_count = 0;
     for (uint32_t i = 0; i < walk->listing_count; i++) {
         weir_batch__listing *listing = &walk->listings[i];
-        const weir_edge *edge = listing->rule->edge;
-        const uint8_t *at = edge->starts + 4 * (size_t)listing->index;
-        weir_batch__walk_touch(walk, listing->rule->starts_in, at, 8);
-        uint32_t start = weir__load32(at), end = weir__load32(at + 4);
-        uint32_t count = start > end || end > edge->edges ? 0 : end - start;
-        listing->start = count ? start : 0;
-        listing->known = edge->child_times ? 0 : count;
-        listing->unsure = edge->child_times ? count : 0;
+        const weir_batch__list *list = &listing->rule->list;
+        const uint8_t *at = list->starts + 4 * (size_t)listing->index;
+        weir_batch__walk_touch(walk, listing->rule->list.starts_in, at, 8);
+        listing->shown = weir_batch__rows_of(list, at);
+        uint32_t first = listing->shown.first, count = listing->shown.known + listing->shown.unsure;
         walk->searches[walk->search_count] = i;
-        walk->search_count += listing->unsure > 0;
+        walk->search_count += listing->shown.unsure > 0;
         if (count == 0)
             continue;
-        weir_batch__fetch(edge->child_rows + 4 * (size_t)start);
-        weir_batch__fetch(edge->child_rows + 4 * ((size_t)end - 1));
-        if (edge->child_times)
-            weir_batch__fetch_times(edge->child_times + 8 * (size_t)start, count);
+        weir_batch__fetch(list->rows + 4 * (size_t)first);
+        weir_batch__fetch(list->rows + 4 * ((size_t)first + count - 1));
+        if (list->times)
+            weir_batch__fetch_times(list->times + 8 * (size_t)first, count);
     }
     if (walk->store->reads_ahead)
         expect_lists(walk);
-}
-
-/* Of the children that count, those that have a time before the floor do not. */
-static void leave_out_old(weir_batch__walk *walk, weir_batch__listing *listing) {
-    const weir_batch__child_rule *rule = listing->rule;
-    const uint8_t *times = rule->edge->child_times + 8 * (size_t)listing->start;
-    listing->always = weir_batch__times_up_to(walk->store, rule->times_in, times, listing->known,
-                                              WEIR_TIME_ALWAYS, &walk->is_corrupt);
-    listing->old = weir_batch__times_up_to(walk->store, rule->times_in, times, listing->known,
-                                           walk->outlook.floor - 1, &walk->is_corrupt) -
-                   listing->always;
-    listing->known -= listing->old;
 }
 
 /* The place in its list of the i-th child that counts. */
@@ -99,12 +83,16 @@ bool weir_batch__listing_search(weir_batch__walk *walk) {
     int64_t limit = walk->outlook.cutoff - (walk->outlook.cutoff == WEIR_TIME_NEVER);
     for (uint32_t i = 0; i < walk->search_count; i++) {
         weir_batch__listing *listing = &walk->listings[walk->searches[i]];
-        const uint8_t *times = listing->rule->edge->child_times + 8 * (size_t)listing->start;
-        if (weir_batch__narrow_search(walk->store, listing->rule->times_in, times, &listing->known,
-                                      &listing->unsure, limit, &walk->is_corrupt))
+        const weir_batch__list *list = &listing->rule->list;
+        if (weir_batch__narrow_search(walk->store, list->times_in, list->times, &listing->shown, limit,
+                                      &walk->is_corrupt))
             walk->searches[left++] = walk->searches[i];
-        else if (walk->outlook.floor != WEIR_TIME_ALWAYS)
-            leave_out_old(walk, listing);
+        else if (walk->outlook.floor != WEIR_TIME_ALWAYS) {
+            listing->old = weir_batch__count_old(
+                walk->store, list->times_in, list->times + 8 * (size_t)listing->shown.first,
+                listing->shown.known, walk->outlook.floor, &listing->always, &walk->is_corrupt);
+            listing->shown.known -= listing->old;
+        }
     }
     walk->search_count = left;
     return left > 0;
@@ -152,17 +140,17 @@ static inline void list_children_of(weir_batch__walk *walk, const weir_batch__li
 
 /* The last `count` of a row's children that count, which lie together in at most two pieces. */
 static void list_last(weir_batch__walk *walk, const weir_batch__listing *listing, uint32_t count) {
-    const weir_edge *edge = listing->rule->edge;
+    const weir_batch__list *list = &listing->rule->list;
     bool by_time = walk->policy == WEIR_CHILDREN_LATEST;
-    uint32_t end = listing->known, begin = end - count;
+    uint32_t end = listing->shown.known, begin = end - count;
     while (begin < end) {
         uint32_t stop = begin < listing->always && listing->old > 0 ? listing->always : end;
-        size_t first = (size_t)listing->start + place_in_list(listing, begin);
-        const uint8_t *rows = edge->child_rows + 4 * first;
-        const uint8_t *times = by_time && edge->child_times ? edge->child_times + 8 * first : NULL;
-        weir_batch__walk_touch(walk, listing->rule->rows_in, rows, 4 * (size_t)(stop - begin));
+        size_t first = (size_t)listing->shown.first + place_in_list(listing, begin);
+        const uint8_t *rows = list->rows + 4 * first;
+        const uint8_t *times = by_time && list->times ? list->times + 8 * first : NULL;
+        weir_batch__walk_touch(walk, listing->rule->list.rows_in, rows, 4 * (size_t)(stop - begin));
         if (times)
-            weir_batch__walk_touch(walk, listing->rule->times_in, times, 8 * (size_t)(stop - begin));
+            weir_batch__walk_touch(walk, listing->rule->list.times_in, times, 8 * (size_t)(stop - begin));
         if (by_time)
             list_children_of(walk, listing, rows, times, stop - begin, true);
         else
@@ -174,18 +162,18 @@ static void list_last(weir_batch__walk *walk, const weir_batch__listing *listing
 /* Lists the children whose places in the list, ascending, were chosen. They are verified together, unless
  * they lie far apart. */
 static void list_chosen(weir_batch__walk *walk, const weir_batch__listing *listing) {
-    const uint8_t *rows = listing->rule->edge->child_rows + 4 * (size_t)listing->start;
+    const uint8_t *rows = listing->rule->list.rows + 4 * (size_t)listing->shown.first;
     uint32_t count = walk->chooser.width, *taken = walk->chooser.taken;
     if (count == 0)
         return;
     size_t first = 4 * (size_t)taken[0];
     size_t size = 4 * ((size_t)taken[count - 1] + 1) - first;
     if (size <= WEIR__SUBTREE_SIZE)
-        weir_batch__walk_touch(walk, listing->rule->rows_in, rows + first, size);
+        weir_batch__walk_touch(walk, listing->rule->list.rows_in, rows + first, size);
     for (uint32_t i = 0; i < count; i++) {
         const uint8_t *child = rows + 4 * (size_t)taken[i];
         if (size > WEIR__SUBTREE_SIZE)
-            weir_batch__walk_touch(walk, listing->rule->rows_in, child, sizeof taken[i]);
+            weir_batch__walk_touch(walk, listing->rule->list.rows_in, child, sizeof taken[i]);
         memcpy(&taken[i], child, sizeof taken[i]);
     }
     list_children_of(walk, listing, taken, NULL, count, false);
@@ -193,10 +181,10 @@ static void list_chosen(weir_batch__walk *walk, const weir_batch__listing *listi
 
 /* Chooses, and asks for what was chosen. */
 static void choose(weir_batch__walk *walk, const weir_batch__listing *listing, uint32_t width) {
-    const uint8_t *rows = listing->rule->edge->child_rows + 4 * (size_t)listing->start;
+    const uint8_t *rows = listing->rule->list.rows + 4 * (size_t)listing->shown.first;
     uint32_t *taken = walk->chooser.taken;
     walk->chooser.width = width;
-    weir_batch__choose(&walk->chooser, &walk->draws, listing->known);
+    weir_batch__choose(&walk->chooser, &walk->draws, listing->shown.known);
     for (uint32_t i = 0; i < width; i++) {
         taken[i] = place_in_list(listing, taken[i]);
         weir_batch__fetch(rows + 4 * (size_t)taken[i]);
@@ -205,23 +193,17 @@ static void choose(weir_batch__walk *walk, const weir_batch__listing *listing, u
         weir_store__expect(walk->store, rows + 4 * (size_t)taken[i]);
 }
 
-/* How many children a row lists along an edge type. */
-static uint32_t width_of(const weir_batch__walk *walk, const weir_batch__listing *listing) {
-    const weir_choices *widths = listing->rule->widths;
-    if (!widths)
-        return walk->budget.width;
-    uint32_t hop = walk->rows[listing->local].hop;
-    return widths->values[hop < widths->count ? hop : widths->count - 1];
-}
-
 /* Lists row after row up to the first list that must be chosen from: what is chosen there is asked for, and
  * listed in the next step. */
 bool weir_batch__listing_list(weir_batch__walk *walk) {
     for (; walk->listing < walk->listing_count && !walk->is_corrupt; walk->listing++) {
         const weir_batch__listing *listing = &walk->listings[walk->listing];
-        uint32_t width = width_of(walk, listing);
-        if (listing->known <= width)
-            list_last(walk, listing, listing->known);
+        const weir_choices *widths = listing->rule->widths;
+        uint32_t width = walk->budget.width, hop = walk->rows[listing->local].hop;
+        if (widths)
+            width = widths->values[hop < widths->count ? hop : widths->count - 1];
+        if (listing->shown.known <= width)
+            list_last(walk, listing, listing->shown.known);
         else if (walk->policy != WEIR_CHILDREN_UNIFORM)
             list_last(walk, listing, width);
         else if (walk->has_chosen) {

@@ -22,16 +22,16 @@ typedef struct member {
 } member;
 
 struct weir_batch__mixture {
+    weir__block lists;
     member *members;
     weir_sampler__share *shares;
     weir_batch_source *sources;
     const weir_batch__rules **rules;
     weir_batch__origin *origins;
-    uint32_t capacity;     /* of the lists */
+    char *next_key;        /* where the next member's is copied to */
     uint32_t count;        /* of members */
     uint32_t origin_count; /* of stores, in the order of their first members */
-    char **keys;
-    uint8_t *expansion; /* the rules of all */
+    uint8_t *expansion;    /* the rules of all */
 };
 
 /* ---- Stores ---------------------------------------------------------------------------------- */
@@ -117,6 +117,7 @@ static weir_status add_member(weir_batch_builder *b, const weir_batch_options *a
     options.population = all->populations ? all->populations[number] : NULL;
     options.with_digests = false; /* the batch has them */
     WEIR__TRY(weir_batch__member_open(b->recipe.env, &options, origin, at, &m->members[at].builder, error));
+    m->count++;
     weir_batch__recipe *r = &m->members[at].builder->recipe;
     if (r->group_size > 1)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
@@ -124,37 +125,29 @@ static weir_status add_member(weir_batch_builder *b, const weir_batch_options *a
                           "cannot be mixed with others in a batch; take it out of the mix, or leave out "
                           "batch.mixed",
                           dataset->key, r->group_size);
-    m->keys[at] = weir__copy_text(b->recipe.env, dataset->key, strlen(dataset->key));
-    if (!m->keys[at])
-        return weir__out_of_memory(error, operator_name, strlen(dataset->key));
     m->sources[at] = weir_batch__source_of(r);
-    m->sources[at].dataset = m->keys[at];
+    m->sources[at].dataset = m->next_key;
+    m->next_key = stpcpy(m->next_key, dataset->key) + 1;
     m->rules[at] = &r->rules;
     m->shares[at] = (weir_sampler__share){
         .first = at ? m->shares[at - 1].first + m->shares[at - 1].weight : 0,
         .weight = dataset->weight,
         .cardinality = dataset->cardinality,
     };
-    m->count++;
     return WEIR_OK;
 }
 
-static weir_status take_lists(weir_batch_builder *b, size_t count, weir_error *error) {
-    const weir_env *env = b->recipe.env;
-    weir_batch__mixture *m = weir__allocate_zero(env, 1, sizeof *m);
-    if (!m)
-        return weir__out_of_memory(error, operator_name, sizeof *m);
-    b->mixture = m;
-    m->capacity = WEIR__NARROW(uint32_t, count);
-    m->members = weir__allocate_zero(env, count, sizeof *m->members);
-    m->shares = weir__allocate_zero(env, count, sizeof *m->shares);
-    m->sources = weir__allocate_zero(env, count, sizeof *m->sources);
-    m->rules = weir__allocate_zero(env, count, sizeof(void *));
-    m->origins = weir__allocate_zero(env, count, sizeof *m->origins);
-    m->keys = weir__allocate_zero(env, count, sizeof(void *));
-    if (m->members && m->shares && m->sources && m->rules && m->origins && m->keys)
-        return WEIR_OK;
-    return weir__out_of_memory(error, operator_name, count * sizeof *m->members);
+/* Lists that have room for all datasets of the manifest, and for their keys. */
+static void carve_lists(weir_batch__mixture *m, const weir_manifest_info *manifest) {
+    size_t count = manifest->dataset_count, key_size = 0;
+    for (size_t i = 0; i < count; i++)
+        key_size += strlen(manifest->datasets[i].key) + 1;
+    m->members = weir__carve(&m->lists, count, sizeof *m->members);
+    m->shares = weir__carve(&m->lists, count, sizeof *m->shares);
+    m->sources = weir__carve(&m->lists, count, sizeof *m->sources);
+    m->rules = weir__carve(&m->lists, count, sizeof *m->rules);
+    m->origins = weir__carve(&m->lists, count, sizeof *m->origins);
+    m->next_key = weir__carve(&m->lists, key_size, 1);
 }
 
 /* Puts the rules of all datasets one after the other. */
@@ -182,26 +175,12 @@ static weir_status join_rules(weir_batch_builder *b, weir_error *error) {
     return WEIR_OK;
 }
 
-/* Batches of each length have room for sequences of any of the datasets. */
-static weir_status add_lengths(weir_batch_builder *b, weir_error *error) {
-    const weir_batch__mixture *m = b->mixture;
-    const weir_batch__recipe *first = &m->members[0].builder->recipe;
-    for (uint32_t k = 0; k < first->length_count; k++) {
-        weir_batch__limits limits = first->by_length[k];
-        for (uint32_t i = 1; i < m->count; i++)
-            limits = weir_batch__limits_of_both(&limits, &m->members[i].builder->recipe.by_length[k]);
-        limits.tensors = b->recipe.config.tensors;
-        WEIR__TRY(weir_batch__recipe_add_length(&b->recipe, &limits, error));
-    }
-    return WEIR_OK;
-}
-
 weir_status weir_batch__mixture_open(weir_batch_builder *b, const weir_batch_options *options,
                                      weir_error *error) {
     weir_batch__recipe *r = &b->recipe;
-    size_t count = weir_manifest_describe(options->manifest)->dataset_count;
+    const weir_manifest_info *manifest = weir_manifest_describe(options->manifest);
     weir_sampler_options sampling = weir_batch__sampling_of(options);
-    r->config = *weir_manifest_describe(options->manifest)->batch;
+    r->config = *manifest->batch;
     r->config.widths = NULL; /* the manifest's, which may be closed */
     r->config.tensors |= (uint32_t)1 << WEIR_DATASET_IDS;
     r->stage = options->stage;
@@ -211,18 +190,31 @@ weir_status weir_batch__mixture_open(weir_batch_builder *b, const weir_batch_opt
     r->cardinality = weir_manifest_find(options->manifest, options->dataset)->cardinality;
     sampling.population = NULL;
     WEIR__TRY(weir_sampler_open(r->env, options->manifest, &sampling, &b->sampler, error));
-    WEIR__TRY(take_lists(b, count, error));
-    for (size_t i = 0; i < count; i++)
-        if (weir_manifest_describe(options->manifest)->datasets[i].weight > 0)
+    weir_batch__mixture *m = b->mixture = weir__allocate_zero(r->env, 1, sizeof *m);
+    if (!m)
+        return weir__out_of_memory(error, operator_name, sizeof *m);
+    carve_lists(m, manifest);
+    if (!weir__block_open(&m->lists, r->env))
+        return weir__out_of_memory(error, operator_name, (size_t)m->lists.size);
+    carve_lists(m, manifest);
+    for (size_t i = 0; i < manifest->dataset_count; i++)
+        if (manifest->datasets[i].weight > 0)
             WEIR__TRY(add_member(b, options, i, error));
-    r->origins = b->mixture->origins;
-    r->origin_count = b->mixture->origin_count;
-    r->sources = b->mixture->sources;
-    r->source_count = b->mixture->count;
-    r->all_rules = b->mixture->rules;
+    r->origins = m->origins;
+    r->origin_count = m->origin_count;
+    r->sources = m->sources;
+    r->source_count = m->count;
+    r->all_rules = m->rules;
     WEIR__TRY(join_rules(b, error));
-    WEIR__TRY(add_lengths(b, error));
-    return weir_batch__worker_open(b, error);
+    const weir_batch__recipe *first = &m->members[0].builder->recipe;
+    for (uint32_t k = 0; k < first->length_count; k++) { /* with room for sequences of any of the datasets */
+        weir_batch__limits limits = first->by_length[k];
+        for (uint32_t i = 1; i < m->count; i++)
+            limits = weir_batch__limits_of_both(&limits, &m->members[i].builder->recipe.by_length[k]);
+        limits.tensors = r->config.tensors;
+        WEIR__TRY(weir_batch__recipe_add_length(r, &limits, error));
+    }
+    return WEIR_OK;
 }
 
 void weir_batch__mixture_close(weir_batch_builder *b) {
@@ -230,16 +222,9 @@ void weir_batch__mixture_close(weir_batch_builder *b) {
     const weir_env *env = b->recipe.env;
     if (!m)
         return;
-    for (uint32_t i = 0; m->members && m->keys && i < m->capacity; i++) {
+    for (uint32_t i = 0; i < m->count; i++)
         weir_batch_builder_close(m->members[i].builder);
-        weir__release(env, m->keys[i]);
-    }
-    weir__release(env, m->members);
-    weir__release(env, m->shares);
-    weir__release(env, m->sources);
-    weir__release(env, m->rules);
-    weir__release(env, m->origins);
-    weir__release(env, m->keys);
+    weir__block_close(&m->lists, env);
     weir__release(env, m->expansion);
     weir__release(env, m);
 }
@@ -264,7 +249,7 @@ static weir_status list_sample(weir_batch_builder *b, weir_batch_buffer *buffer,
     if (!weir_sampler__share_at(m->shares, m->count, period, buffer->indices[i], &number, &at))
         return weir__fail(error, WEIR_COUNTER_OVERFLOW, operator_name,
                           "dataset '%.200s' goes beyond epoch 2^64-1; the step is too large",
-                          m->keys[number]);
+                          m->sources[number].dataset);
     member *one = &m->members[number];
     *sample = (weir_batch__sample){.position = at.global_index,
                                    .walk_position = at.global_index,

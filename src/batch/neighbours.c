@@ -29,19 +29,12 @@ typedef struct weir_batch__found_row {
     bool hides;            /* some of its neighbours are not shown */
 } found_row;
 
-/* Neighbours along a way. */
-typedef struct weir_batch__found_way {
-    uint32_t first;  /* the number of a parent; where a list begins */
-    uint32_t known;  /* that are surely shown, and … */
-    uint32_t unsure; /* … after them those that may be */
-} found_way;
-
 /* New rows of one table. */
 typedef struct run {
     const weir_batch__table_rules *table;
     const uint16_t *walkers;
     found_row *rows;
-    found_way *ways; /* of the first row; those of the others follow, `stride` for each */
+    weir_batch__shown *ways; /* of the first row; those of the others follow, `stride` for each */
     uint32_t stride;
     uint32_t count;
 } run;
@@ -58,29 +51,24 @@ static void list_ways(weir_batch__retriever *r) {
             const weir_batch__child_rule *rule =
                 k < table->parent_count ? NULL : &table->inbound[k - table->parent_count];
             const weir_batch__table_rules *to = rule ? rule->children : table->parents[k].parents;
-            *next++ = (weir_batch__way){.child_rows = rule ? rule->edge->child_rows : NULL,
+            *next++ = (weir_batch__way){.child_rows = rule ? rule->list.rows : NULL,
                                         .row_start = to->row_start,
                                         .row_count = to->row_count,
                                         .first_number = to->first_number,
                                         .to_task_rows = !to->records,
-                                        .rows_in = rule ? rule->rows_in : 0};
+                                        .rows_in = rule ? rule->list.rows_in : 0};
         }
     }
-}
-
-/* Whether rows have links: not if the store is too large for them, or if what was shown may be too old. */
-static bool has_links(const weir_batch__retriever *r, const weir_batch_config *config) {
-    return config->since_is == WEIR_SINCE_EVER && r->rules->info->row_count <= MOST_ROWS_WITH_LINKS &&
-           !weir_batch__has_many_rows(r->rules) && !r->store->reads_ahead;
 }
 
 /* Neighbours follow from the task, from whose labels it shows and how it knows them, and from whether blank
  * rows are left out. */
 weir_status weir_batch__share_links(weir_batch__retriever *r, const weir_batch_config *config,
                                     weir_error *error) {
-    if (!has_links(r, config))
-        return WEIR_OK;
     const weir_batch__rules *rules = r->rules;
+    bool is_large = rules->info->row_count > MOST_ROWS_WITH_LINKS || weir_batch__has_many_rows(rules);
+    if (is_large || r->store->reads_ahead || config->since_is != WEIR_SINCE_EVER) /* links may be too old */
+        return WEIR_OK;
     uint64_t name = (uint64_t)rules->task_number << 32 | (uint64_t)rules->label_visibility << 16 |
                     (uint64_t)rules->label_splits << 2 | (uint64_t)rules->omits_blank_rows << 1 |
                     rules->has_task_rows;
@@ -90,8 +78,9 @@ weir_status weir_batch__share_links(weir_batch__retriever *r, const weir_batch_c
 }
 
 static uint64_t memo_size(uint32_t ways) {
-    uint64_t size = WEIR_BATCH__MEMO_ENDS + (uint64_t)ways * (2 * sizeof(uint32_t) + sizeof(uint16_t));
-    return weir__align(size - sizeof(uint32_t), WEIR_BATCH__LINE);
+    return weir__align(offsetof(weir_batch__memo, words) +
+                           (uint64_t)ways * (2 * sizeof(uint32_t) + sizeof(uint16_t)),
+                       WEIR_BATCH__LINE);
 }
 
 void weir_batch__neighbours_carve(weir_batch__retriever *r, weir__block *block,
@@ -112,7 +101,8 @@ void weir_batch__neighbours_carve(weir_batch__retriever *r, weir__block *block,
         r->memo_ways++;
     r->memo_size = memo_size(r->memo_ways);
     if (!weir_batch__has_many_rows(rules))
-        r->few = WEIR__NARROW(uint32_t, (r->memo_size - WEIR_BATCH__MEMO_ROWS) / sizeof(uint32_t));
+        r->few =
+            WEIR__NARROW(uint32_t, (r->memo_size - offsetof(weir_batch__memo, words)) / sizeof(uint32_t));
     r->memo_bits = 4;
     while (2 * r->memo_size << r->memo_bits <= MEMO_BYTES &&
            (uint64_t)1 << r->memo_bits < 2 * rules->row_count)
@@ -165,13 +155,14 @@ static void sort_by_table(weir_batch__retriever *r, uint16_t *walkers, uint32_t 
 }
 
 /* Asks for the rows' foreign keys, which lie together, and for where their lists begin. */
-static void ask_for_rows(const run *n) {
+static void ask(weir_batch__retriever *r, const run *n) {
     const weir_batch__table_rules *table = n->table;
+    (void)r;
     if (table->parent_count > 0)
         for (uint32_t k = 0; k < n->count; k++)
             weir_batch__fetch(weir_batch__record_of(table, n->rows[k].row) + table->parents[0].slot);
     for (uint32_t i = 0; i < table->inbound_count; i++) {
-        const uint8_t *starts = table->inbound[i].edge->starts;
+        const uint8_t *starts = table->inbound[i].list.starts;
         for (uint32_t k = 0; k < n->count; k++)
             weir_batch__fetch(starts + 4 * (size_t)n->rows[k].row);
     }
@@ -205,7 +196,8 @@ static void find_parents(weir_batch__retriever *r, const run *n, uint32_t way) {
         if (parent != WEIR_NONE && rule->known_slot != WEIR_NONE)
             see_time(r, &n->rows[k], record + rule->known_slot);
         r->is_corrupt |= is_known & !is_row;
-        n->ways[(size_t)k * n->stride + way] = (found_way){.first = parent, .known = is_known & is_row};
+        n->ways[(size_t)k * n->stride + way] =
+            (weir_batch__shown){.first = parent, .known = is_known & is_row};
         if (parents->time_offset != WEIR_NONE)
             weir_batch__fetch(parents->records + (size_t)index * parents->stride + parents->time_offset);
     }
@@ -214,17 +206,14 @@ static void find_parents(weir_batch__retriever *r, const run *n, uint32_t way) {
 /* The lists of the rows' children along one way. */
 static void find_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
     const weir_batch__child_rule *rule = &n->table->inbound[way - n->table->parent_count];
-    const weir_edge *edge = rule->edge;
-    bool is_timed = edge->child_times != NULL;
+    const weir_batch__list *list = &rule->list;
     for (uint32_t k = 0; k < n->count; k++) {
-        const uint8_t *at = edge->starts + 4 * (size_t)n->rows[k].row;
-        weir_batch__touch(r, rule->starts_in, at, 8);
-        uint32_t start = weir__load32(at), end = weir__load32(at + 4);
-        uint32_t count = start >= end || end > edge->edges ? 0 : end - start;
-        n->ways[(size_t)k * n->stride + way] =
-            (found_way){.first = start, .known = is_timed ? 0 : count, .unsure = is_timed ? count : 0};
-        if (is_timed && count > 0)
-            weir_batch__fetch(edge->child_times + 8 * ((size_t)end - 1));
+        const uint8_t *at = list->starts + 4 * (size_t)n->rows[k].row;
+        weir_batch__touch(r, rule->list.starts_in, at, 8);
+        weir_batch__shown found = weir_batch__rows_of(list, at);
+        n->ways[(size_t)k * n->stride + way] = found;
+        if (found.unsure > 0)
+            weir_batch__fetch(list->times + 8 * ((size_t)found.first + found.unsure - 1));
     }
 }
 
@@ -232,7 +221,7 @@ static void find_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
 static void see_parents(weir_batch__retriever *r, const run *n, uint32_t way) {
     const weir_batch__table_rules *parents = n->table->parents[way].parents;
     for (uint32_t k = 0; k < n->count; k++) {
-        found_way *found = &n->ways[(size_t)k * n->stride + way];
+        weir_batch__shown *found = &n->ways[(size_t)k * n->stride + way];
         if (found->known > 0) {
             uint32_t row = found->first - parents->first_number;
             found->known = weir_batch__is_visible(r, parents, row);
@@ -250,17 +239,17 @@ static uint32_t search_on(weir_batch__retriever *r, const run *n, const weir_bat
                           uint32_t searches) {
     uint32_t left = 0;
     for (uint32_t i = 0; i < searches; i++) {
-        found_way *found = r->searches[i];
-        const uint8_t *times = rule->edge->child_times + 8 * (size_t)found->first;
-        if (weir_batch__narrow_search(r->store, r->is_whole ? 0 : rule->times_in, times, &found->known,
-                                      &found->unsure, r->limit, &r->is_corrupt)) {
+        weir_batch__shown *found = r->searches[i];
+        if (weir_batch__narrow_search(r->store, r->is_whole ? 0 : rule->list.times_in, rule->list.times,
+                                      found, r->limit, &r->is_corrupt)) {
             r->searches[left++] = found;
             continue;
         }
         found_row *row = &n->rows[WEIR__LOW(uint32_t, found - n->ways) / n->stride];
+        const uint8_t *next = rule->list.times + 8 * ((size_t)found->first + found->known);
         if (found->known > 0)
-            see_time(r, row, times + 8 * ((size_t)found->known - 1));
-        see_time(r, row, times + 8 * (size_t)found->known);
+            see_time(r, row, next - 8);
+        see_time(r, row, next);
     }
     return left;
 }
@@ -271,12 +260,12 @@ static void see_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
     const weir_batch__child_rule *rule = &n->table->inbound[way - n->table->parent_count];
     uint32_t searches = 0;
     for (uint32_t k = 0; k < n->count; k++) {
-        found_way *found = &n->ways[(size_t)k * n->stride + way];
+        weir_batch__shown *found = &n->ways[(size_t)k * n->stride + way];
         if (found->unsure == 0)
             continue;
-        const uint8_t *times = rule->edge->child_times + 8 * (size_t)found->first;
+        const uint8_t *times = rule->list.times + 8 * (size_t)found->first;
         const uint8_t *last = times + 8 * ((size_t)found->unsure - 1);
-        weir_batch__touch(r, rule->times_in, last, 8);
+        weir_batch__touch(r, rule->list.times_in, last, 8);
         bool is_shown = (int64_t)weir__load64(last) <= r->limit;
         n->rows[k].hides |= !is_shown;
         see_time(r, &n->rows[k], last);
@@ -290,11 +279,11 @@ static void see_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
     while (searches > 0)
         searches = search_on(r, n, rule, searches);
     for (uint32_t k = 0; k < n->count; k++) {
-        const found_way *found = &n->ways[(size_t)k * n->stride + way];
+        const weir_batch__shown *found = &n->ways[(size_t)k * n->stride + way];
         n->rows[k].count += found->known;
         if (found->known - 1 < r->few) {
-            weir_batch__fetch(rule->edge->child_rows + 4 * (size_t)found->first);
-            weir_batch__fetch(rule->edge->child_rows + 4 * ((size_t)found->first + found->known - 1));
+            weir_batch__fetch(rule->list.rows + 4 * (size_t)found->first);
+            weir_batch__fetch(rule->list.rows + 4 * ((size_t)found->first + found->known - 1));
         }
     }
 }
@@ -310,23 +299,20 @@ typedef struct piece {
 
 /* The pieces of a list of which what was always there is shown, and what is not too old. */
 static __attribute__((noinline)) void split_list(weir_batch__retriever *r, const weir_batch__child_rule *rule,
-                                                 const found_way *found, piece out[2]) {
-    const uint8_t *times = rule->edge->child_times + 8 * (size_t)found->first;
-    weir_batch__lies_in kind = r->is_whole ? 0 : rule->times_in;
-    uint32_t recent =
-        weir_batch__times_up_to(r->store, kind, times, found->known, r->outlook->floor - 1, &r->is_corrupt);
-    uint32_t always =
-        weir_batch__times_up_to(r->store, kind, times, recent, WEIR_TIME_ALWAYS, &r->is_corrupt);
+                                                 const weir_batch__shown *found, piece out[2]) {
+    const uint8_t *times = rule->list.times + 8 * (size_t)found->first;
+    uint32_t always, old = weir_batch__count_old(r->store, r->is_whole ? 0 : rule->list.times_in, times,
+                                                 found->known, r->outlook->floor, &always, &r->is_corrupt);
     out[0] = (piece){found->first, always};
-    out[1] = (piece){found->first + recent, found->known - recent};
+    out[1] = (piece){found->first + always + old, found->known - always - old};
 }
 
 /* What is shown along a way; returns in how many pieces. */
 static inline uint32_t pieces_of(weir_batch__retriever *r, const weir_batch__table_rules *table, uint32_t way,
-                                 const found_way *found, piece out[2]) {
+                                 const weir_batch__shown *found, piece out[2]) {
     const weir_batch__child_rule *rule =
         way < table->parent_count ? NULL : &table->inbound[way - table->parent_count];
-    if (__builtin_expect(r->outlook->floor != WEIR_TIME_ALWAYS, 0) && rule && rule->edge->child_times &&
+    if (__builtin_expect(r->outlook->floor != WEIR_TIME_ALWAYS, 0) && rule && rule->list.times &&
         found->known > 0) {
         split_list(r, rule, found, out);
         return 2;
@@ -341,9 +327,9 @@ static inline uint32_t dense_row(const weir_batch__way *way, uint32_t number) {
 }
 
 /* Writes a row's neighbours, of which there are at most r->few. */
-static void write_few(weir_batch__retriever *r, const weir_batch__table_rules *table, uint8_t *memo,
-                      const found_way *found) {
-    uint32_t *rows = weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ROWS), count = 0;
+static void write_few(weir_batch__retriever *r, const weir_batch__table_rules *table, weir_batch__memo *memo,
+                      const weir_batch__shown *found) {
+    uint32_t *rows = memo->words, count = 0;
     const weir_batch__way *ways = &r->ways[r->first_way[table->number]];
     for (uint32_t i = 0; i < table->parent_count; i++) {
         rows[count] = dense_row(&ways[i], found[i].first);
@@ -367,13 +353,13 @@ static void write_few(weir_batch__retriever *r, const weir_batch__table_rules *t
             }
         }
     }
-    *weir_batch__memo_words(memo, WEIR_BATCH__MEMO_COUNT) = count;
+    memo->count = count;
 }
 
 /* Writes the ways to a row's neighbours. */
-static void write_many(weir_batch__retriever *r, const weir_batch__table_rules *table, uint8_t *memo,
-                       const found_way *found) {
-    uint32_t *ends = weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ENDS);
+static void write_many(weir_batch__retriever *r, const weir_batch__table_rules *table, weir_batch__memo *memo,
+                       const weir_batch__shown *found) {
+    uint32_t *ends = weir_batch__memo_ends(memo);
     uint32_t *bases = weir_batch__memo_bases(memo, r->memo_ways);
     uint16_t *ways = weir_batch__memo_ways(memo, r->memo_ways);
     uint32_t count = 0, next = 0;
@@ -397,14 +383,14 @@ static void write_many(weir_batch__retriever *r, const weir_batch__table_rules *
     }
     for (; next + 1 < r->memo_ways; next++)
         ends[next] = UINT32_MAX;
-    *weir_batch__memo_words(memo, WEIR_BATCH__MEMO_FIRST) = r->first_way[table->number];
-    *weir_batch__memo_words(memo, WEIR_BATCH__MEMO_COUNT) = count;
+    memo->words[0] = r->first_way[table->number];
+    memo->count = count;
 }
 
 /* Writes the links of a row, if it has any: what its memo says of few neighbours. They hold from its own time
  * on, before which an anchor may show nothing. */
-static void write_links(weir_batch__retriever *r, const weir_batch__table_rules *table, uint8_t *memo,
-                        found_row *found) {
+static void write_links(weir_batch__retriever *r, const weir_batch__table_rules *table,
+                        weir_batch__memo *memo, found_row *found) {
     if (found->hides || found->count - 1 >= WEIR_BATCH__LINKS || r->is_corrupt)
         return;
     int64_t latest = found->span.until < INT64_MAX ? found->span.until : found->span.from;
@@ -415,7 +401,7 @@ static void write_links(weir_batch__retriever *r, const weir_batch__table_rules 
     if (latest > INT64_MAX - 7 || (r->blank_anchor && weir_batch__is_anchor(r, table, found->row)))
         return;
     weir_batch__links *links = &r->links[table->row_start + found->row];
-    const uint32_t *rows = weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ROWS);
+    const uint32_t *rows = memo->words;
     for (uint32_t i = 0; i < found->count; i++)
         __atomic_store_n(&links->rows[i], rows[i], __ATOMIC_RELAXED);
     int64_t time = (latest + 7) & ~(int64_t)7;
@@ -425,8 +411,8 @@ static void write_links(weir_batch__retriever *r, const weir_batch__table_rules 
 /* A row has fewer than 2^32 neighbours; whoever has more is refused, as a damaged store may list them. */
 static void write_memos(weir_batch__retriever *r, const run *n) {
     for (uint32_t k = 0; k < n->count; k++) {
-        uint8_t *memo = r->row_memos[n->walkers[k]];
-        const found_way *found = n->ways + (size_t)k * n->stride;
+        weir_batch__memo *memo = r->row_memos[n->walkers[k]];
+        const weir_batch__shown *found = n->ways + (size_t)k * n->stride;
         if (n->rows[k].count <= r->few)
             write_few(r, n->table, memo, found);
         else
@@ -435,7 +421,7 @@ static void write_memos(weir_batch__retriever *r, const run *n) {
         if (r->links)
             write_links(r, n->table, memo, &n->rows[k]);
         uint64_t row = n->table->row_start + n->rows[k].row;
-        *weir_batch__memo_key(memo) = weir_batch__key_of(r, row);
+        memo->key = weir_batch__key_of(r, row);
         if (memo == weir_batch__memo_of(r, row)) /* not a spare one */
             r->spans[weir_batch__place_of_memo(r, row)] =
                 r->has_spans && !r->is_corrupt ? n->rows[k].span : (weir_batch__span){0};
@@ -457,11 +443,6 @@ static void for_each_run(weir_batch__retriever *r, const uint16_t *walkers, uint
                  .count = end - begin};
         work(r, &n);
     }
-}
-
-static void ask(weir_batch__retriever *r, const run *n) {
-    (void)r;
-    ask_for_rows(n);
 }
 
 static void find(weir_batch__retriever *r, const run *n) {

@@ -73,35 +73,28 @@ typedef struct weir_batch__span {
     int64_t until;
 } weir_batch__span;
 
-/* A memo begins with a key, which says what row it is of in which sequence, and the number of neighbours. If
- * these are few enough, the neighbours follow, in order: rows (RowIdx), and for a task row the number of rows
- * of the store and its place in the list of labels; in a store whose rows are too many for 32 bits nothing is
- * few. If there are more, the ways follow that lead to some of them:
- * the first way of the row's table; for each but the last where its neighbours end in the numbering of all,
- * UINT32_MAX if there is no such way; for each what is added to a number to find the place in its list (of a
- * parent: its number in the store), and the number of the way among those of the table. */
-enum {
-    WEIR_BATCH__MEMO_KEY = 0,    /* 64 bits */
-    WEIR_BATCH__MEMO_COUNT = 8,  /* 32 bits, as all that follow but the ways */
-    WEIR_BATCH__MEMO_ROWS = 12,  /* of few neighbours; … */
-    WEIR_BATCH__MEMO_FIRST = 12, /* … of many */
-    WEIR_BATCH__MEMO_ENDS = 16,
-};
+/* If a row's neighbours are few enough, they stand in its memo, in order: rows (RowIdx), and for a task row
+ * the number of rows of the store and its place in the list of labels; in a store whose rows are too many for
+ * 32 bits nothing is few. If there are more, the ways stand there that lead to some of them: the first way of
+ * the row's table; for each but the last where its neighbours end in the numbering of all, UINT32_MAX if
+ * there is no such way; for each what is added to a number to find the place in its list (of a parent: its
+ * number in the store), and, in 16 bits, the number of the way among those of the table. */
+typedef struct weir_batch__memo {
+    uint64_t key; /* of what row, in which sequence */
+    uint32_t count;
+    uint32_t words[];
+} weir_batch__memo;
 
-static inline uint32_t *weir_batch__memo_words(uint8_t *memo, size_t at) {
-    return (uint32_t *)(void *)(memo + at);
+static inline uint32_t *weir_batch__memo_ends(weir_batch__memo *memo) {
+    return memo->words + 1;
 }
 
-static inline uint64_t *weir_batch__memo_key(uint8_t *memo) {
-    return (uint64_t *)(void *)memo;
+static inline uint32_t *weir_batch__memo_bases(weir_batch__memo *memo, uint32_t ways) {
+    return memo->words + ways;
 }
 
-static inline uint32_t *weir_batch__memo_bases(uint8_t *memo, uint32_t ways) {
-    return weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ENDS) + (ways - 1);
-}
-
-static inline uint16_t *weir_batch__memo_ways(uint8_t *memo, uint32_t ways) {
-    return (uint16_t *)(weir_batch__memo_bases(memo, ways) + ways);
+static inline uint16_t *weir_batch__memo_ways(weir_batch__memo *memo, uint32_t ways) {
+    return (uint16_t *)(memo->words + 2 * (size_t)ways);
 }
 
 /* Tables have 16 bits and rows of one 32: a RowIdx has at most 48. */
@@ -118,8 +111,8 @@ static inline uint64_t weir_batch__row_of_key(uint64_t key) {
 /* What is known to be whole is not asked again. */
 static inline void weir_batch__touch(weir_batch__retriever *r, weir_batch__lies_in kind, const uint8_t *at,
                                      size_t size) {
-    if (__builtin_expect(!r->is_whole, 0) && kind)
-        r->is_corrupt |= !weir_store__touch_in(r->store, (weir_store__section_kind)kind, at, size);
+    if (__builtin_expect(!r->is_whole, 0))
+        r->is_corrupt |= !weir_batch__verify(r->store, kind, at, size);
 }
 
 static inline bool weir_batch__is_anchor(const weir_batch__retriever *r, const weir_batch__table_rules *table,
@@ -143,8 +136,8 @@ static inline uint32_t weir_batch__place_of_memo(const weir_batch__retriever *r,
 }
 
 /* … and the memo that is there, which may be another row's. */
-static inline uint8_t *weir_batch__memo_of(const weir_batch__retriever *r, uint64_t row) {
-    return r->memos + weir_batch__place_of_memo(r, row) * r->memo_size;
+static inline weir_batch__memo *weir_batch__memo_of(const weir_batch__retriever *r, uint64_t row) {
+    return (void *)(r->memos + weir_batch__place_of_memo(r, row) * r->memo_size);
 }
 
 void weir_batch__neighbours_carve(weir_batch__retriever *r, weir__block *block,

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/narrow.h"
+#include "base/bits.h"
 #include "batch/compact.h"
 #include "batch/link_groups.h"
 #include "sampler/manifest.h"
@@ -12,21 +12,6 @@
 static const char operator_name[] = "weir.batch.build";
 
 /* ---- The dataset ----------------------------------------------------------------------------- */
-
-static weir_status find_dataset(weir_batch__recipe *r, const weir_batch_options *options,
-                                weir_stored_dataset *stored, weir_error *error) {
-    WEIR__TRY(weir_store_dataset(options->store, options->dataset, stored, error));
-    const weir_dataset *dataset = weir_manifest_find(options->manifest, options->dataset);
-    r->task = stored->task;
-    r->first_seed = weir_store_describe(options->store)->tasks[stored->task].split_start[stored->split];
-    if (options->any_hash || !dataset || memcmp(dataset->hash, stored->hash, WEIR_HASH_SIZE) == 0)
-        return WEIR_OK;
-    return weir__fail(
-        error, WEIR_CARDINALITY_MISMATCH, operator_name,
-        "dataset '%s' has another hash in the manifest than in the store; write the manifest anew from the "
-        "store that you train on",
-        options->dataset);
-}
 
 weir_sampler_options weir_batch__sampling_of(const weir_batch_options *options) {
     return (weir_sampler_options){.size = sizeof(weir_sampler_options),
@@ -39,26 +24,31 @@ weir_sampler_options weir_batch__sampling_of(const weir_batch_options *options) 
                                   .population = options->population};
 }
 
-/* In the contract's order: an unknown stage or key is the sampler's to refuse; then the dataset must be the
- * store's; then the sampler's other checks. */
+/* Finds the dataset and opens its sampler, in the contract's order: an unknown stage or key is the sampler's
+ * to refuse; then the dataset must be the store's; then the sampler's other checks. */
 static weir_status open_sampler(weir_batch__recipe *r, const weir_batch_options *options,
                                 weir_sampler **sampler, weir_error *error) {
+    const weir_dataset *dataset = weir_manifest_find(options->manifest, options->dataset);
     weir_stored_dataset stored = {0};
     weir_sampler_options sampling = weir_batch__sampling_of(options);
-    weir_status status = WEIR_OK;
-    if (weir_stage_name(options->stage) && weir_manifest_find(options->manifest, options->dataset)) {
-        status = find_dataset(r, options, &stored, error);
-        sampling.store_cardinality = &stored.cardinality;
+    if (weir_stage_name(options->stage) && dataset) {
+        WEIR__TRY(weir_store_dataset(options->store, options->dataset, &stored, error));
+        if (!options->any_hash && memcmp(dataset->hash, stored.hash, WEIR_HASH_SIZE) != 0)
+            return weir__fail(error, WEIR_CARDINALITY_MISMATCH, operator_name,
+                              "dataset '%s' has another hash in the manifest than in the store; write the "
+                              "manifest anew from the store that you train on",
+                              options->dataset);
+        r->task = stored.task;
+        r->first_seed = weir_store_describe(options->store)->tasks[stored.task].split_start[stored.split];
+        r->cardinality = stored.cardinality;
+        sampling.store_cardinality = &r->cardinality;
     }
-    if (status == WEIR_OK && options->stage == WEIR_STAGE_TRAIN && !options->population) {
-        status = weir_population_open(r->env, options->manifest, options->store, options->dataset,
-                                      options->token, options->token_size, &r->population, error);
+    if (options->stage == WEIR_STAGE_TRAIN && !options->population) {
+        WEIR__TRY(weir_population_open(r->env, options->manifest, options->store, options->dataset,
+                                       options->token, options->token_size, &r->population, error));
         sampling.population = r->population;
     }
-    if (status == WEIR_OK)
-        status = weir_sampler_open(r->env, options->manifest, &sampling, sampler, error);
-    r->cardinality = stored.cardinality;
-    return status;
+    return weir_sampler_open(r->env, options->manifest, &sampling, sampler, error);
 }
 
 /* ---- Seeds ----------------------------------------------------------------------------------- */
@@ -105,14 +95,10 @@ static weir_status beyond_memory(uint64_t sequences, uint64_t length, weir_error
         (unsigned long long)sequences, (unsigned long long)length);
 }
 
-static uint64_t text_count(const weir_batch__recipe *r) {
-    const weir_batch__origin *last = &r->origins[r->origin_count - 1];
-    return (uint64_t)last->first_text + weir_store_describe(last->store)->text_count;
-}
-
 weir_status weir_batch__recipe_add_length(weir_batch__recipe *r, weir_batch__limits *l, weir_error *error) {
-    uint64_t texts = text_count(r);
-    l->texts = l->sequences * l->walked_texts < texts ? l->sequences * l->walked_texts : texts;
+    const weir_batch__origin *last = &r->origins[r->origin_count - 1];
+    uint64_t texts = (uint64_t)last->first_text + weir_store_describe(last->store)->text_count;
+    l->texts = weir__lesser(l->sequences * l->walked_texts, texts);
     weir_batch__limit_sums(l);
     /* A place in the compact form is counted in units of 4 bytes, in 32 bits. */
     if (l->room.compact / 4 > UINT32_MAX || l->room.tensors > PTRDIFF_MAX)
@@ -124,7 +110,7 @@ weir_status weir_batch__recipe_add_length(weir_batch__recipe *r, weir_batch__lim
 
 /* Adds batches of so many sequences of up to so many cells to those that the recipe makes. */
 static weir_status add_length(weir_batch__recipe *r, uint64_t sequences, uint32_t length, weir_error *error) {
-    uint64_t rows = r->config.max_rows < r->rules.row_count ? r->config.max_rows : r->rules.row_count;
+    uint64_t rows = weir__lesser(r->config.max_rows, r->rules.row_count);
     weir_batch__limits limits = {.sequences = sequences,
                                  .length = length,
                                  .dim = weir_store_describe(r->store)->embedding_dim,

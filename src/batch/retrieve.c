@@ -50,11 +50,6 @@ typedef struct weir_batch__ranked_example {
 
 /* ---- Memory ------------------------------------------------------------------------------------ */
 
-/* How many examples the task can have at most. */
-static uint64_t example_count(const weir_batch__rules *rules) {
-    return rules->has_task_rows ? rules->shown_labels.count : rules->tables[rules->label_table].row_count;
-}
-
 bool weir_batch__retrieves(const weir_batch__rules *rules, const weir_batch_config *config) {
     return config->has_retrieval && rules->label_table != WEIR_NONE && !rules->task->drops_target &&
            rules->label_visibility != WEIR_LABELS_NONE;
@@ -69,8 +64,10 @@ void weir_batch__retriever_carve(weir_batch__retriever *r, weir__block *block, c
     }
     uint64_t steps =
         (uint64_t)weir_batch__most_of(&retrieval->walks) * weir_batch__most_of(&retrieval->length);
-    uint64_t examples = example_count(rules) < steps ? example_count(rules) : steps;
+    const weir_batch__table_rules *labelled = &rules->tables[rules->label_table];
+    uint64_t examples = rules->has_task_rows ? rules->labels.count : labelled->row_count;
     uint32_t bits = 4;
+    examples = examples < steps ? examples : steps;
     while ((uint64_t)1 << bits < 2 * examples)
         bits++;
     *r = (weir_batch__retriever){
@@ -88,8 +85,8 @@ void weir_batch__retriever_carve(weir_batch__retriever *r, weir__block *block, c
         .ranked = weir__carve(block, config->max_rows, sizeof *r->ranked),
         .shift = 32 - bits,
         .first_task_row = rules->has_task_rows ? rules->info->row_count : UINT64_MAX,
-        .example_start = rules->tables[rules->label_table].row_start,
-        .example_count = rules->has_task_rows ? 0 : rules->tables[rules->label_table].row_count,
+        .example_start = labelled->row_start,
+        .example_count = rules->has_task_rows ? 0 : labelled->row_count,
     };
     weir_batch__neighbours_carve(r, block, config);
     if (block->memory)
@@ -113,8 +110,7 @@ static bool shows_cell(weir_batch__retriever *r, uint32_t row, int64_t *known) {
     if (weir_batch__is_anchor(r, table, row) || !weir_batch__is_visible(r, table, row))
         return false;
     if (rules->label_visibility != WEIR_LABELS_ALL) {
-        if (rules->held_out != rules->own_held_out)
-            weir_batch__touch(r, WEIR_STORE__SECTION_SEED_BITS, rules->held_out + row / 8, 1);
+        weir_batch__touch(r, rules->held_out_in, rules->held_out + row / 8, 1);
         if (weir__bit(rules->held_out, row))
             return false;
     }
@@ -228,13 +224,13 @@ static void remember_rows(weir_batch__retriever *r) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < at->staying_count; k++) {
         uint16_t number = at->staying[k];
-        uint8_t *memo = weir_batch__memo_of(r, r->rows[number]);
-        uint64_t *key = weir_batch__memo_key(memo), wanted = weir_batch__key_of(r, r->rows[number]);
+        weir_batch__memo *memo = weir_batch__memo_of(r, r->rows[number]);
+        uint64_t wanted = weir_batch__key_of(r, r->rows[number]);
         r->row_memos[number] = memo;
-        if (__builtin_expect(*key != wanted, 0)) {
+        if (__builtin_expect(memo->key != wanted, 0)) {
             new_rows[count] = number;
-            count += !is_right(r, *key, r->rows[number]);
-            *key = wanted;
+            count += !is_right(r, memo->key, r->rows[number]);
+            memo->key = wanted;
         }
     }
     if (count > 0)
@@ -247,12 +243,12 @@ static void tell_apart(weir_batch__retriever *r) {
     at->few_count = at->many_count = 0;
     for (uint32_t k = 0; k < at->staying_count; k++) {
         uint16_t number = at->staying[k];
-        uint8_t **memo = &r->row_memos[number];
-        if (__builtin_expect(*weir_batch__memo_key(*memo) != weir_batch__key_of(r, r->rows[number]), 0)) {
-            *memo = r->spare_memos + number * r->memo_size; /* another row took its place */
+        weir_batch__memo **memo = &r->row_memos[number];
+        if (__builtin_expect((*memo)->key != weir_batch__key_of(r, r->rows[number]), 0)) {
+            *memo = (void *)(r->spare_memos + number * r->memo_size); /* another row took its place */
             weir_batch__remember(r, &number, 1);
         }
-        uint32_t count = *weir_batch__memo_words(*memo, WEIR_BATCH__MEMO_COUNT);
+        uint32_t count = (*memo)->count;
         at->few[at->few_count] = at->many[at->many_count] = number;
         at->few_count += count - 1 < r->few;
         at->many_count += count > r->few;
@@ -277,9 +273,9 @@ static inline void arrive(weir_batch__retriever *r, uint16_t number, uint64_t ro
 static void step_to_few(weir_batch__retriever *r) {
     const walkers_at *at = r->at;
     for (uint32_t k = 0, count = at->few_count; k < count; k++) {
-        uint8_t *memo = r->row_memos[at->few[k]];
-        uint64_t picked = pick(at->random[at->few[k]], *weir_batch__memo_words(memo, WEIR_BATCH__MEMO_COUNT));
-        arrive(r, at->few[k], weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ROWS)[picked]);
+        weir_batch__memo *memo = r->row_memos[at->few[k]];
+        uint64_t picked = pick(at->random[at->few[k]], memo->count);
+        arrive(r, at->few[k], memo->words[picked]);
     }
 }
 
@@ -288,16 +284,13 @@ static inline __attribute__((always_inline)) void pick_of_many(weir_batch__retri
                                                                const uint32_t ways) {
     walkers_at *at = r->at;
     for (uint32_t k = 0, count = at->many_count; k < count; k++) {
-        uint8_t *memo = r->row_memos[at->many[k]];
-        const uint32_t *ends = weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ENDS);
-        uint32_t i = 0,
-                 picked = WEIR__LOW(uint32_t, pick(at->random[at->many[k]],
-                                                   *weir_batch__memo_words(memo, WEIR_BATCH__MEMO_COUNT)));
+        weir_batch__memo *memo = r->row_memos[at->many[k]];
+        const uint32_t *ends = weir_batch__memo_ends(memo);
+        uint32_t i = 0, picked = WEIR__LOW(uint32_t, pick(at->random[at->many[k]], memo->count));
         for (uint32_t e = 0; e + 1 < ways; e++)
             i += picked >= ends[e];
         uint32_t base = weir_batch__memo_bases(memo, ways)[i];
-        const weir_batch__way *way = &r->ways[*weir_batch__memo_words(memo, WEIR_BATCH__MEMO_FIRST) +
-                                              weir_batch__memo_ways(memo, ways)[i]];
+        const weir_batch__way *way = &r->ways[memo->words[0] + weir_batch__memo_ways(memo, ways)[i]];
         weir__store32(at->parents[k], base);
         at->ways[k] = way;
         uint32_t place = base + picked; /* may be below the base: the sum is modulo 2^32 */
@@ -323,37 +316,20 @@ static void step_to_many(weir_batch__retriever *r) {
     }
 }
 
-/* Counts the examples that were come to: task rows, in a cell task rows that show their labels. */
-static void count_visits(weir_batch__retriever *r) {
-    walkers_at *at = r->at;
-    int64_t known;
-    for (uint32_t k = 0; k < at->visit_count; k++)
-        count_visits_to(r, at->visits[k], 1);
-    for (uint32_t k = 0; k < at->label_count; k++)
-        if (shows_cell(r, at->labels[k], &known))
-            count_visits_to(r, at->labels[k], 1);
-    at->visit_count = at->label_count = 0;
-}
-
-/* Without links, all stay for their memos. */
-static void stay(weir_batch__retriever *r) {
-    walkers_at *at = r->at;
-    memcpy(at->staying, at->moving, at->moving_count * sizeof *at->moving);
-    at->staying_count = at->moving_count;
-    at->moving_count = 0;
-}
-
 static void take_step(weir_batch__retriever *r) {
     walkers_at *at = r->at;
     uint16_t came_back[ABREAST];
     uint32_t count = at->task_row_count; /* that are led back in this step */
+    int64_t known;
     memcpy(came_back, at->task_rows, count * sizeof *came_back);
     at->task_row_count = 0;
     if (r->links) {
         step_by_links(r);
         step_to_task_rows(r);
-    } else {
-        stay(r);
+    } else { /* all stay for their memos */
+        memcpy(at->staying, at->moving, at->moving_count * sizeof *at->moving);
+        at->staying_count = at->moving_count;
+        at->moving_count = 0;
     }
     remember_rows(r);
     tell_apart(r);
@@ -365,7 +341,13 @@ static void take_step(weir_batch__retriever *r) {
     step_to_many(r);
     memcpy(at->moving + at->moving_count, came_back, count * sizeof *came_back);
     at->moving_count += count;
-    count_visits(r);
+    /* The examples that were come to: task rows, in a cell task rows that show their labels. */
+    for (uint32_t k = 0; k < at->visit_count; k++)
+        count_visits_to(r, at->visits[k], 1);
+    for (uint32_t k = 0; k < at->label_count; k++)
+        if (shows_cell(r, at->labels[k], &known))
+            count_visits_to(r, at->labels[k], 1);
+    at->visit_count = at->label_count = 0;
 }
 
 void weir_batch__take_walks(weir_batch__retriever *r, const weir_batch__budget *budget, uint32_t first) {
@@ -410,14 +392,6 @@ static void sift_down(ranked_example *heap, uint32_t at, uint32_t count, ranked_
     heap[at] = example;
 }
 
-static void sift_up(ranked_example *heap, uint32_t at, ranked_example example) {
-    while (at > 0 && comes_before(&heap[(at - 1) / 2], &example)) {
-        heap[at] = heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    heap[at] = example;
-}
-
 /* When an example's label is known. */
 static int64_t time_of(weir_batch__retriever *r, uint32_t example) {
     int64_t known = WEIR_TIME_ALWAYS;
@@ -425,8 +399,8 @@ static int64_t time_of(weir_batch__retriever *r, uint32_t example) {
         (void)shows_cell(r, example, &known);
         return known;
     }
-    const uint8_t *time = r->rules->shown_labels.times + 8 * (size_t)example;
-    weir_batch__touch(r, r->rules->labels_in, time, 8);
+    const uint8_t *time = r->rules->labels.times + 8 * (size_t)example;
+    weir_batch__touch(r, r->rules->labels.times_in, time, 8);
     return (int64_t)weir__load64(time);
 }
 
@@ -434,8 +408,8 @@ static int64_t time_of(weir_batch__retriever *r, uint32_t example) {
 static uint32_t row_of(weir_batch__retriever *r, uint32_t example) {
     if (!r->rules->has_task_rows)
         return example;
-    const uint8_t *row = r->rules->shown_labels.rows + 4 * (size_t)example;
-    weir_batch__touch(r, r->rules->labels_in, row, 4);
+    const uint8_t *row = r->rules->labels.rows + 4 * (size_t)example;
+    weir_batch__touch(r, r->rules->labels.rows_in, row, 4);
     return weir__load32(row) - r->rules->info->first_task_number;
 }
 
@@ -455,9 +429,12 @@ static uint32_t rank_examples(weir_batch__retriever *r, weir_batch__example *out
                                                  : 0,
                                   .by_visits = (uint64_t)~r->visits[place] << 32 | key};
         r->keys[place] = WEIR_NONE;
-        if (count < r->most)
-            sift_up(heap, count++, example);
-        else if (comes_before(&example, &heap[0]))
+        if (count < r->most) {
+            uint32_t at = count++;
+            for (; at > 0 && comes_before(&heap[(at - 1) / 2], &example); at = (at - 1) / 2)
+                heap[at] = heap[(at - 1) / 2];
+            heap[at] = example;
+        } else if (comes_before(&example, &heap[0]))
             sift_down(heap, 0, count, example);
     }
     r->used_count = 0;
@@ -486,25 +463,19 @@ weir_batch__budget weir_batch__budget_of(const weir_retrieval_config *config, co
     return (weir_batch__budget){values[0], values[1], values[2], values[3]};
 }
 
-/* Whether all that walks read was verified already. */
-static bool are_whole(const weir_batch__retriever *r) {
+/* Readies the retriever for a sequence. */
+static void look_out(weir_batch__retriever *r, const weir_batch__outlook *o) {
     static const weir_store__section_kind read[] = {
         WEIR_STORE__SECTION_ROWS,        WEIR_STORE__SECTION_CHILD_STARTS, WEIR_STORE__SECTION_CHILD_ROWS,
         WEIR_STORE__SECTION_CHILD_TIMES, WEIR_STORE__SECTION_SEED_BITS,    WEIR_STORE__SECTION_SEED_ROWS,
         WEIR_STORE__SECTION_LABELS};
-    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
-        if (!weir_store__is_whole(r->store, read[i]))
-            return false;
-    return true;
-}
-
-/* Readies the retriever for a sequence. */
-static void look_out(weir_batch__retriever *r, const weir_batch__outlook *o) {
     const weir_batch__table_rules *anchors = &r->rules->tables[r->rules->task->anchor_table];
     r->outlook = o;
     r->limit = o->cutoff - (o->cutoff == WEIR_TIME_NEVER);
     r->is_corrupt = false;
-    r->is_whole = are_whole(r);
+    r->is_whole = true;
+    for (size_t i = 0; i < sizeof read / sizeof *read && r->is_whole; i++)
+        r->is_whole = weir_store__is_whole(r->store, read[i]);
     r->blank_anchor = NULL;
     int64_t appeared = WEIR_TIME_ALWAYS;
     if (anchors->time_offset != WEIR_NONE) {
@@ -519,9 +490,10 @@ static void look_out(weir_batch__retriever *r, const weir_batch__outlook *o) {
     r->least_head = weir_batch__least_head(o->cutoff);
 }
 
-/* Forgets what rows lead to, but for what spans tell, unless the sequence that it was remembered for sees the
- * same: the same times, and no anchor before its own. */
-static void forget_what_differs(weir_batch__retriever *r, const weir_batch__outlook *o) {
+/* What rows lead to is forgotten, but for what spans tell, unless the sequence that it was remembered for
+ * sees the same: the same times, and no anchor before its own. */
+void weir_batch__begin_walks(weir_batch__retriever *r, const weir_batch__outlook *o) {
+    look_out(r, o);
     bool is_same = r->keeps && !r->is_early && r->seen_cutoff == o->cutoff && r->seen_floor == o->floor;
     r->keeps = !r->is_early;
     r->seen_cutoff = o->cutoff;
@@ -532,11 +504,6 @@ static void forget_what_differs(weir_batch__retriever *r, const weir_batch__outl
         memset(r->spans, 0, sizeof *r->spans << r->memo_bits);
         r->serial++;
     }
-}
-
-void weir_batch__begin_walks(weir_batch__retriever *r, const weir_batch__outlook *o) {
-    look_out(r, o);
-    forget_what_differs(r, o);
 }
 
 void weir_batch__bring_visits(weir_batch__retriever *to, weir_batch__retriever *from) {
@@ -592,7 +559,7 @@ static uint32_t shown_seed_row(weir_batch__retriever *r, uint64_t random) {
 
 uint32_t weir_batch__draw_example(weir_batch__retriever *r, const weir_batch__outlook *o, uint32_t number) {
     const weir_batch__rules *rules = r->rules;
-    const weir_label_list *shown = &rules->shown_labels;
+    const weir_batch__list *shown = &rules->labels;
     weir__draws draws;
     int64_t known;
     look_out(r, o);

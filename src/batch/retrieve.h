@@ -44,19 +44,19 @@ struct weir_batch__retriever {
     int64_t limit;               /* the latest time of an edge that is shown */
     const uint8_t *blank_anchor; /* the anchor's record if it shows nothing; else NULL */
 
-    uint64_t *rows;                    /* on which the walkers stand (RowIdx), … */
-    uint8_t **row_memos;               /* … their memos, where a step needs them, … */
-    struct weir_batch__walkers_at *at; /* … and which of them do what */
-    uint64_t first_task_row;           /* UINT64_MAX: there are none */
-    uint64_t example_start;            /* the rows that may be examples, in a cell task */
+    uint64_t *rows;                      /* on which the walkers stand (RowIdx), … */
+    struct weir_batch__memo **row_memos; /* … their memos, where a step needs them, … */
+    struct weir_batch__walkers_at *at;   /* … and which of them do what */
+    uint64_t first_task_row;             /* UINT64_MAX: there are none */
+    uint64_t example_start;              /* the rows that may be examples, in a cell task */
     uint32_t example_count;
     struct weir_batch__way *ways;             /* out of each table, … */
     uint32_t *first_way;                      /* … whose first are these */
     uint32_t way_count;                       /* the most that a row has */
     uint32_t *by_table;                       /* scratch of a sort by table */
     struct weir_batch__found_row *found_rows; /* the walkers' rows that are not remembered, … */
-    struct weir_batch__found_way *found;      /* … what they lead to, … */
-    struct weir_batch__found_way **searches;  /* … and lists of which it is not known how much is shown */
+    struct weir_batch__shown *found;          /* … what they lead to, … */
+    struct weir_batch__shown **searches;      /* … and lists of which it is not known how much is shown */
     struct weir_batch__links *links;          /* of each row of the store; NULL: there is no such memory */
     uint64_t least_head;                      /* of links that the sequence may use */
     uint8_t *memos;                           /* what rows lead to: … */

@@ -83,18 +83,6 @@ static inline void use_tiles(const weir_batch__row_choice *c, uint32_t words, ui
             c->tiles[(size_t)s * words + t / WORD] |= (uint64_t)1 << t % WORD;
 }
 
-static void place_in_tiles(const weir_batch__row_choice *c, uint32_t rows, const uint32_t *starts,
-                           const uint16_t *order) {
-    uint32_t place = 0;
-    for (uint32_t i = 0; i < rows; i++) {
-        uint32_t row = order[i];
-        uint32_t size = starts[row + 1] - starts[row];
-        c->first_tile[row] = WEIR__LOW(uint16_t, size ? place / TILE : 1);
-        c->last_tile[row] = WEIR__LOW(uint16_t, size ? (place + size - 1) / TILE : 0);
-        place += size;
-    }
-}
-
 /* Tiles in use under the mask of out_perm and under that of in_perm. */
 typedef struct tile_counts {
     uint32_t of[2];
@@ -116,7 +104,12 @@ static tile_counts count_tiles(const weir_batch__row_choice *c, uint32_t rows, c
     size_t used = (size_t)side * words;
     tile_counts counts;
     memset(c->tiles, 0, used * sizeof *c->tiles);
-    place_in_tiles(c, rows, starts, order);
+    for (uint32_t i = 0, place = 0; i < rows; i++) {
+        uint32_t row = order[i], size = starts[row + 1] - starts[row];
+        c->first_tile[row] = WEIR__LOW(uint16_t, size ? place / TILE : 1);
+        c->last_tile[row] = WEIR__LOW(uint16_t, size ? (place + size - 1) / TILE : 0);
+        place += size;
+    }
     for (uint32_t i = 0; i < edge_count; i++)
         use_tiles(c, words, edges[i].child, edges[i].parent);
     counts.of[1] = count_bits(c->tiles, used);

@@ -39,17 +39,6 @@ static const weir_choices *widths_of(const weir_batch__rules *rules, const weir_
     return rest;
 }
 
-/* Whether anything in the store has that name. */
-static bool knows_edge_type(const weir_batch__rules *rules, const char *name) {
-    const weir_store_info *info = rules->info;
-    bool is_known = strcmp(name, "*") == 0;
-    for (uint32_t i = 0; i < info->edge_count && !is_known; i++)
-        is_known = is_named(rules, name, &info->edges[i], NULL);
-    for (uint32_t i = 0; i < info->task_count && !is_known; i++)
-        is_known = is_named(rules, name, NULL, &info->tasks[i]);
-    return is_known;
-}
-
 /* Refuses widths of what the store does not have. */
 static weir_status check_widths(const weir_batch__rules *rules, weir_error *error) {
     const weir_store_info *info = rules->info;
@@ -58,16 +47,23 @@ static weir_status check_widths(const weir_batch__rules *rules, weir_error *erro
     for (uint32_t i = 0; i < info->edge_count && used + 2 < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s.%s", i ? ", " : "",
                                  info->tables[info->edges[i].table].name, info->edges[i].name);
-    for (uint32_t i = 0; i < rules->width_count; i++)
-        if (!knows_edge_type(rules, rules->named[i].edge_type))
+    for (uint32_t i = 0; i < rules->width_count; i++) {
+        const char *name = rules->named[i].edge_type;
+        bool is_known = strcmp(name, "*") == 0;
+        for (uint32_t k = 0; k < info->edge_count && !is_known; k++)
+            is_known = is_named(rules, name, &info->edges[k], NULL);
+        for (uint32_t k = 0; k < info->task_count && !is_known; k++)
+            is_known = is_named(rules, name, NULL, &info->tasks[k]);
+        if (!is_known)
             return weir__fail(error, WEIR_MANIFEST_INVALID, operator_name,
                               "$.batch.child_width has a width for '%s', which is not an edge type of the "
                               "store '%s'; it has %s, and its tasks",
-                              rules->named[i].edge_type, info->name, known);
+                              name, info->name, known);
+    }
     return WEIR_OK;
 }
 
-/* ---- Rows that have nothing to show ---------------------------------------------------------- */
+/* ---- What is held out -------------------------------------------------------------------------- */
 
 static bool is_omitted(const weir_batch__rules *rules, uint32_t column) {
     return rules->omits_identifiers && rules->info->columns[column].stype == WEIR_IDENTIFIER;
@@ -85,90 +81,102 @@ static bool shows_label_alone(const weir_batch__rules *rules) {
     return shown == 0;
 }
 
-/* Memory for the edge types from the anchor's table as they are without blank rows, at most. */
-static void carve_without_blanks(weir_batch__rules *rules) {
-    const weir_table *anchor = &rules->info->tables[rules->task->anchor_table];
-    rules->without_blanks = weir__carve(&rules->memory, anchor->edge_count, sizeof *rules->without_blanks);
-    for (uint32_t i = 0; i < anchor->edge_count; i++) {
-        weir_edge edge = rules->info->edges[anchor->edge_start + i];
-        uint64_t parents = rules->info->tables[edge.parent_table].row_count;
-        edge.starts = weir__carve(&rules->memory, parents + 1, 4);
-        edge.child_rows = weir__carve(&rules->memory, edge.edges, 4);
-        if (edge.child_times)
-            edge.child_times = weir__carve(&rules->memory, edge.edges, 8);
-        if (rules->memory.memory)
-            rules->without_blanks[i] = edge;
+/* Marks the rows that are seeds of a split that is not listed. The store's own marks are for train alone. */
+static void hold_out(weir_batch__rules *rules) {
+    const weir_task *task = rules->task;
+    const weir_table *anchor = &rules->info->tables[task->anchor_table];
+    uint8_t *held_out = weir__carve(&rules->memory, anchor->row_count / 8 + 1, 1);
+    rules->held_out = held_out;
+    rules->held_out_in = 0;
+    for (unsigned split = 0; split < WEIR_SPLITS && held_out && !rules->is_damaged; split++)
+        for (uint64_t i = task->split_start[split];
+             i < task->split_start[split + 1] && !(rules->label_splits >> split & 1); i++) {
+            const uint8_t *row = task->seed_rows + 4 * (size_t)i;
+            bool is_whole = weir_store__touch_in(rules->origin.store, WEIR_STORE__SECTION_SEED_ROWS, row, 4);
+            uint32_t index = weir__load32(row) - anchor->first_number;
+            rules->is_damaged = !is_whole || index >= anchor->row_count;
+            if (rules->is_damaged)
+                return;
+            weir__set_bit(held_out, index);
+        }
+}
+
+/* Whether a row of the anchor's table, or a task row, has something to show: its label. */
+static bool is_shown(const weir_batch__rules *rules, uint32_t index, bool is_task_row) {
+    const uint64_t *start = rules->task->split_start;
+    if (is_task_row) {
+        uint32_t split = index < start[1] ? WEIR_TRAIN : index < start[2] ? WEIR_VAL : WEIR_TEST;
+        return rules->label_splits >> split & 1;
     }
+    return rules->label_visibility != WEIR_LABELS_NONE && !weir__bit(rules->held_out, index);
 }
 
-static bool is_blank(const weir_batch__rules *rules, uint32_t index) {
-    return rules->label_visibility == WEIR_LABELS_NONE ||
-           (rules->label_visibility != WEIR_LABELS_ALL && weir__bit(rules->held_out, index));
-}
-
-/* Copies an edge type, blank rows left out. False if the store is damaged. */
-static bool leave_out_blanks(weir_batch__rules *rules, const weir_store *store, const weir_edge *all,
-                             weir_edge *out) {
+/* A list without the rows that have nothing to show: of task rows, or of rows of the anchor's table. */
+static weir_batch__list show_some(weir_batch__rules *rules, weir_batch__list all, uint32_t parents,
+                                  bool of_task_rows) {
+    const weir_store *store = rules->origin.store;
     const weir_table *anchor = &rules->info->tables[rules->task->anchor_table];
-    uint32_t parents = rules->info->tables[all->parent_table].row_count, count = 0;
-    uint8_t *starts = (uint8_t *)out->starts, *rows = (uint8_t *)out->child_rows,
-            *times = (uint8_t *)out->child_times;
-    size_t edges = all->edges;
-    if (!weir_store__touch_in(store, WEIR_STORE__SECTION_CHILD_STARTS, all->starts,
-                              4 * ((size_t)parents + 1)) ||
-        !weir_store__touch_in(store, WEIR_STORE__SECTION_CHILD_ROWS, all->child_rows, 4 * edges) ||
-        (times && !weir_store__touch_in(store, WEIR_STORE__SECTION_CHILD_TIMES, all->child_times, 8 * edges)))
-        return false;
-    for (uint32_t p = 0; p < parents; p++) {
-        uint32_t start = weir__load32(all->starts + 4 * (size_t)p);
-        uint32_t end = weir__load32(all->starts + 4 * ((size_t)p + 1));
+    uint32_t first_number = of_task_rows ? rules->info->first_task_number : anchor->first_number;
+    uint64_t row_count = of_task_rows ? rules->task->seed_count : anchor->row_count;
+    uint8_t *starts = weir__carve(&rules->memory, (uint64_t)parents + 1, 4);
+    uint8_t *rows = weir__carve(&rules->memory, all.count, 4);
+    uint8_t *times = all.times ? weir__carve(&rules->memory, all.count, 8) : NULL;
+    bool needs_marks = !of_task_rows && rules->label_visibility != WEIR_LABELS_NONE;
+    uint32_t count = 0;
+    if (!rules->memory.memory)
+        return all;
+    rules->is_damaged |=
+        !weir_batch__verify(store, all.starts_in, all.starts, 4 * ((size_t)parents + 1)) ||
+        !weir_batch__verify(store, all.rows_in, all.rows, 4 * (size_t)all.count) ||
+        (times && !weir_batch__verify(store, all.times_in, all.times, 8 * (size_t)all.count)) ||
+        (needs_marks && !weir_batch__verify(store, rules->held_out_in, rules->held_out,
+                                            ((size_t)anchor->row_count + 7) / 8));
+    for (uint32_t p = 0; p < parents && !rules->is_damaged; p++) {
+        uint32_t start = weir__load32(all.starts + 4 * (size_t)p);
+        uint32_t end = weir__load32(all.starts + 4 * ((size_t)p + 1));
         weir__store32(starts + 4 * (size_t)p, count);
-        for (uint32_t i = start; i < end && end <= edges && count < edges; i++) {
-            uint32_t row = weir__load32(all->child_rows + 4 * (size_t)i), index = row - anchor->first_number;
-            if (index >= anchor->row_count)
-                return false;
-            if (is_blank(rules, index))
+        for (uint32_t i = start; i < end && end <= all.count && count < all.count; i++) {
+            uint32_t row = weir__load32(all.rows + 4 * (size_t)i), index = row - first_number;
+            rules->is_damaged |= index >= row_count;
+            if (index >= row_count || !is_shown(rules, index, of_task_rows))
                 continue;
             if (times)
-                weir__store64(times + 8 * (size_t)count, weir__load64(all->child_times + 8 * (size_t)i));
+                weir__store64(times + 8 * (size_t)count, weir__load64(all.times + 8 * (size_t)i));
             weir__store32(rows + 4 * (size_t)count++, row);
         }
     }
     weir__store32(starts + 4 * (size_t)parents, count);
-    out->edges = count;
-    return true;
+    return (weir_batch__list){.starts = starts, .rows = rows, .times = times, .count = count};
 }
 
-static bool make_without_blanks(weir_batch__rules *rules, const weir_store *store) {
-    const weir_table *anchor = &rules->info->tables[rules->task->anchor_table];
-    bool has_marks = rules->held_out == rules->own_held_out || rules->label_visibility == WEIR_LABELS_NONE;
-    if (!has_marks && !weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_BITS, rules->held_out,
-                                            ((size_t)anchor->row_count + 7) / 8))
-        return false;
-    for (uint32_t i = 0; i < anchor->edge_count; i++)
-        if (!leave_out_blanks(rules, store, &rules->info->edges[anchor->edge_start + i],
-                              &rules->without_blanks[i]))
-            return false;
-    return true;
+/* The task rows that are shown. The store has the lists of all splits and of train; any other is made. */
+static weir_batch__list list_labels(weir_batch__rules *rules) {
+    const weir_task *task = rules->task;
+    weir_label_visibility visibility = rules->label_visibility;
+    const weir_label_list *stored = visibility == WEIR_LABELS_TRAIN ? &task->train_labels : &task->labels;
+    weir_batch__lies_in in = WEIR_STORE__SECTION_LABELS;
+    weir_batch__list all = {stored->starts, stored->rows, stored->times, stored->count, in, in, in};
+    if (!rules->has_task_rows || visibility == WEIR_LABELS_NONE)
+        return (weir_batch__list){0};
+    if (visibility != WEIR_LABELS_LISTED)
+        return all;
+    return show_some(rules, all, rules->info->tables[task->anchor_table].row_count, true);
 }
 
 /* ---- For the walk ---------------------------------------------------------------------------- */
 
-/* An edge type into a table, by its number. */
-static weir_batch__child_rule child_rule_of(const weir_batch__rules *rules, uint32_t number) {
-    const weir_edge *edge = &rules->info->edges[number];
-    const weir_table *children = &rules->info->tables[edge->table];
-    weir_batch__child_rule rule = {.edge = edge,
-                                   .children = &rules->tables[edge->table],
-                                   .starts_in = WEIR_STORE__SECTION_CHILD_STARTS,
-                                   .rows_in = WEIR_STORE__SECTION_CHILD_ROWS,
-                                   .times_in = WEIR_STORE__SECTION_CHILD_TIMES,
-                                   .widths = widths_of(rules, edge)};
-    if (rules->omits_blank_rows && edge->table == rules->task->anchor_table) {
-        rule.edge = &rules->without_blanks[number - children->edge_start];
-        rule.starts_in = rule.rows_in = rule.times_in = 0;
-    }
-    return rule;
+/* The rows of an edge type that are shown. */
+static weir_batch__list list_children(weir_batch__rules *rules, const weir_edge *edge) {
+    weir_batch__list all = {.starts = edge->starts,
+                            .rows = edge->child_rows,
+                            .times = edge->child_times,
+                            .count = edge->edges,
+                            .starts_in = WEIR_STORE__SECTION_CHILD_STARTS,
+                            .rows_in = WEIR_STORE__SECTION_CHILD_ROWS,
+                            .times_in = WEIR_STORE__SECTION_CHILD_TIMES};
+    if (!rules->omits_blank_rows || edge->table != rules->task->anchor_table)
+        return all;
+    return show_some(rules, all, rules->info->tables[edge->parent_table].row_count, false);
 }
 
 static void make_walk_rules(weir_batch__rules *rules, uint32_t number, weir_batch__table_rules *out) {
@@ -181,39 +189,38 @@ static void make_walk_rules(weir_batch__rules *rules, uint32_t number, weir_batc
         .first_number = table->first_number,
         .first_key = weir_batch__has_many_rows(rules) ? 0 : WEIR__NARROW(uint32_t, table->row_start),
         .stride = table->stride,
-        .record_size = WEIR__NARROW(uint32_t, ((uint64_t)table->stride + 7) / 8 * 8),
+        .record_size = WEIR__NARROW(uint32_t, weir__align(table->stride, 8)),
         .time_offset = table->time_offset,
         .number = number,
-        .may_hide_labels = number == rules->label_table,
         .parents = weir__carve(&rules->memory, table->edge_count, sizeof *made.parents),
         .inbound = weir__carve(&rules->memory, table->inbound_count + 1, sizeof *made.inbound),
     };
+    for (uint32_t i = 0; i < table->inbound_count; i++) {
+        const weir_edge *edge = &info->edges[table->inbound[i]];
+        if (rules->task->edge_hidden[table->inbound[i]])
+            continue;
+        weir_batch__list list = list_children(rules, edge);
+        if (rules->memory.memory)
+            made.inbound[made.inbound_count++] = (weir_batch__child_rule){
+                .list = list, .children = &rules->tables[edge->table], .widths = widths_of(rules, edge)};
+    }
     if (!rules->memory.memory)
         return;
+    if (number == rules->task->anchor_table && rules->labels.count > 0)
+        made.inbound[made.inbound_count++] =
+            (weir_batch__child_rule){.list = rules->labels,
+                                     .children = &rules->tables[info->table_count],
+                                     .widths = widths_of(rules, NULL)};
     for (uint32_t i = 0; i < table->edge_count; i++) {
         const weir_edge *edge = &info->edges[table->edge_start + i];
+        const weir_batch__table_rules *parents = &rules->tables[edge->parent_table];
         if (rules->task->edge_hidden[table->edge_start + i])
             continue;
+        for (uint32_t k = 0; k < made.parent_count; k++)
+            rules->may_repeat_parents |= made.parents[k].parents == parents;
         made.parents[made.parent_count++] = (weir_batch__parent_rule){
-            .parents = &rules->tables[edge->parent_table],
-            .slot = edge->parent_slot,
-            .known_slot = edge->known_slot,
-        };
+            .parents = parents, .slot = edge->parent_slot, .known_slot = edge->known_slot};
     }
-    for (uint32_t i = 0; i < table->inbound_count; i++)
-        if (!rules->task->edge_hidden[table->inbound[i]])
-            made.inbound[made.inbound_count++] = child_rule_of(rules, table->inbound[i]);
-    if (rules->has_task_rows && number == rules->task->anchor_table && rules->shown_labels.count > 0)
-        made.inbound[made.inbound_count++] =
-            (weir_batch__child_rule){.edge = &rules->label_edge,
-                                     .children = &rules->tables[info->table_count],
-                                     .starts_in = rules->labels_in,
-                                     .rows_in = rules->labels_in,
-                                     .times_in = rules->labels_in,
-                                     .widths = widths_of(rules, NULL)};
-    for (uint32_t i = 0; i < made.parent_count; i++)
-        for (uint32_t k = 0; k < i; k++)
-            rules->may_repeat_parents |= made.parents[i].parents == made.parents[k].parents;
     rules->most_parents = made.parent_count > rules->most_parents ? made.parent_count : rules->most_parents;
     rules->most_inbound = made.inbound_count > rules->most_inbound ? made.inbound_count : rules->most_inbound;
     *out = made;
@@ -237,7 +244,6 @@ static void make_task_row_rules(weir_batch__rules *rules, weir_batch__table_rule
         .record_size = WEIR_BATCH__TASK_ROW_SIZE,
         .time_offset = WEIR_NONE,
         .number = info->table_count,
-        .may_hide_labels = true,
         .parent_count = 1,
         .parents = parent};
     rules->most_parents = rules->most_parents > 1 ? rules->most_parents : 1;
@@ -251,10 +257,25 @@ static void put_bit(uint8_t *rule, enum cell_field byte, enum cell_field shift, 
     rule[shift] = bit % 8;
 }
 
-/* A cell: where its value and its bits lie in a record whose bits begin at `bits`. */
-static void write_cell(const weir_column *c, uint32_t column, uint32_t bits, uint8_t *rule) {
+/* What is being written. */
+typedef struct writing {
+    weir_batch__rules *rules;
+    uint8_t *kinds;
+    uint8_t *cells;
+    uint8_t *times;
+    weir_batch__text_rule *texts;
+    uint32_t cell_count;
+    uint32_t time_count;
+    uint32_t text_count;
+} writing;
+
+/* Adds a cell to a kind: where its value and its bits lie in a record whose bits begin at `bits`. Times and
+ * texts are also listed, for what looks for cells of that type alone. */
+static void add_cell(writing *w, weir_batch__kind *kind, const weir_column *c, uint32_t column,
+                     uint32_t bits) {
+    uint8_t *rule = w->cells + (size_t)w->cell_count++ * CELL_SIZE;
     memset(rule, 0, CELL_SIZE);
-    weir__store32(rule + CELL_COLUMN, column);
+    weir__store32(rule + CELL_COLUMN, column + w->rules->origin.first_column);
     rule[CELL_STYPE] = WEIR__LOW(uint8_t, c->stype);
     put_bit(rule, CELL_NULL_BYTE, CELL_NULL_SHIFT, bits, c->null_bit);
     if (c->slot != WEIR_NONE)
@@ -272,59 +293,24 @@ static void write_cell(const weir_column *c, uint32_t column, uint32_t bits, uin
         break;
     case WEIR_VALUE_TEXT:
         weir__store32(rule + CELL_TEXT_MASK, UINT32_MAX);
+        w->texts[w->text_count++] =
+            (weir_batch__text_rule){rule, weir__load32(rule + CELL_SLOT), kind->cells};
+        kind->text_count++;
         break;
     case WEIR_VALUE_TRUTH:
         put_bit(rule, CELL_BOOL_BYTE, CELL_BOOL_SHIFT, bits, c->bool_bit);
         rule[CELL_BOOL_MASK] = 1;
         break;
-    case WEIR_VALUE_TIME: /* has a list */
+    case WEIR_VALUE_TIME:
+        weir__store32(w->times + 4 * (size_t)w->time_count++, kind->cells);
+        break;
     case WEIR_VALUE_PRESENCE:
     case WEIR_VALUE_NOTHING: /* has no cells */
         break;
     }
-}
-
-/* What is being written. */
-typedef struct writing {
-    weir_batch__rules *rules;
-    uint8_t *kinds;
-    uint8_t *cells;
-    uint8_t *times;
-    weir_batch__text_rule *texts;
-    uint32_t cell_count;
-    uint32_t time_count;
-    uint32_t text_count;
-} writing;
-
-/* Lists a cell by its type, for what looks for cells of that type alone. */
-static void list_cell(writing *w, weir_batch__kind *kind, const uint8_t *rule, uint32_t number) {
-    weir_value value = weir_value_of((weir_stype)rule[CELL_STYPE]);
-    if (value == WEIR_VALUE_TIME)
-        weir__store32(w->times + 4 * (size_t)w->time_count++, number);
-    if (value == WEIR_VALUE_TEXT) {
-        w->texts[w->text_count++] = (weir_batch__text_rule){rule, weir__load32(rule + CELL_SLOT), number};
-        kind->text_count++;
-    }
-}
-
-/* Adds a cell to a kind. */
-static void add_cell(writing *w, weir_batch__kind *kind, const weir_column *c, uint32_t column,
-                     uint32_t bits) {
-    uint8_t *rule = w->cells + (size_t)w->cell_count++ * CELL_SIZE;
-    write_cell(c, column + w->rules->origin.first_column, bits, rule);
-    list_cell(w, kind, rule, kind->cells);
     kind->before += column < w->rules->task->column;
     kind->label = column == w->rules->task->column ? kind->cells : kind->label;
     kind->cells++;
-}
-
-/* All cells of a table but the dropped ones and one that is left out. */
-static void add_cells(writing *w, weir_batch__kind *kind, uint32_t table, uint32_t left_out) {
-    const weir_store_info *info = w->rules->info;
-    const weir_table *t = &info->tables[table];
-    for (uint32_t column = t->column_start; column < t->column_start + t->column_count; column++)
-        if (column != left_out && !w->rules->task->column_dropped[column] && !is_omitted(w->rules, column))
-            add_cell(w, kind, &info->columns[column], column, t->bits_offset);
 }
 
 /* The two cells of a task row, or without its label the other. */
@@ -342,16 +328,23 @@ static void add_task_cells(writing *w, weir_batch__kind *kind, bool has_label) {
     add_cell(w, kind, &time, task->observed_column, WEIR_BATCH__TASK_ROW_BITS);
 }
 
-/* A kind of rows of a table, with or without its label. Returns how many cells it has. */
+/* A kind of rows of a table, with or without its label: all cells but the dropped ones. Returns how many. */
 static uint32_t write_kind(writing *w, uint32_t number, uint32_t table, bool has_label) {
     const weir_batch__rules *rules = w->rules;
+    const weir_store_info *info = rules->info;
+    bool is_of_task = table == info->table_count;
     uint8_t *out = w->kinds + (size_t)number * KIND_SIZE;
     uint32_t first_cell = w->cell_count, first_time = w->time_count;
     weir_batch__kind kind = {.label = WEIR_NONE, .texts = w->texts + w->text_count};
-    if (table == rules->info->table_count)
+    if (is_of_task)
         add_task_cells(w, &kind, has_label);
-    else
-        add_cells(w, &kind, table, has_label ? WEIR_NONE : rules->task->column);
+    for (uint32_t i = 0; !is_of_task && i < info->tables[table].column_count; i++) {
+        const weir_table *t = &info->tables[table];
+        uint32_t column = t->column_start + i;
+        bool is_left_out = !has_label && column == rules->task->column;
+        if (!is_left_out && !rules->task->column_dropped[column] && !is_omitted(rules, column))
+            add_cell(w, &kind, &info->columns[column], column, t->bits_offset);
+    }
     rules->kinds[number] = kind;
     memset(out, 0, KIND_SIZE);
     weir__store32(out + KIND_CELLS, kind.cells);
@@ -361,8 +354,7 @@ static uint32_t write_kind(writing *w, uint32_t number, uint32_t table, bool has
     weir__store32(out + KIND_TABLE, table);
     weir__store32(out + KIND_LABEL, kind.label);
     weir__store32(out + KIND_TURN, table == rules->label_table ? kind.before : NO_INDEX);
-    weir__store32(out + KIND_TIME, table == rules->info->table_count ? WEIR_BATCH__TASK_ROW_TIME
-                                                                     : rules->tables[table].time_offset);
+    weir__store32(out + KIND_TIME, is_of_task ? WEIR_BATCH__TASK_ROW_TIME : rules->tables[table].time_offset);
     return kind.cells;
 }
 
@@ -393,98 +385,7 @@ static void write_expansion(writing *w, uint64_t size) {
     for (uint32_t t = 0; t < rules->table_count; t++)
         rules->tables[t].cells = write_kind(w, t, t, !task->drops_target);
     if (rules->label_table != WEIR_NONE)
-        rules->unlabelled_cells = write_kind(w, rules->unlabelled, rules->label_table, false);
-}
-
-/* ---- Cells that are held out ------------------------------------------------------------------- */
-
-static bool lists_splits(const weir_batch__rules *rules) {
-    return rules->task->is_cell && rules->label_visibility == WEIR_LABELS_LISTED;
-}
-
-/* Marks the rows that are seeds of a split that is not listed. The store's own marks are for train alone.
- * False if the store is damaged. */
-static bool hold_out(weir_batch__rules *rules, const weir_store *store, unsigned listed) {
-    const weir_task *task = rules->task;
-    const weir_table *anchor = &rules->info->tables[task->anchor_table];
-    memset(rules->own_held_out, 0, anchor->row_count / 8 + 1);
-    for (unsigned split = 0; split < WEIR_SPLITS; split++)
-        for (uint64_t i = task->split_start[split];
-             i < task->split_start[split + 1] && !(listed >> split & 1); i++) {
-            const uint8_t *row = task->seed_rows + 4 * (size_t)i;
-            if (!weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_ROWS, row, 4))
-                return false;
-            uint32_t index = weir__load32(row) - anchor->first_number;
-            if (index >= anchor->row_count)
-                return false;
-            rules->own_held_out[index / 8] |= WEIR__LOW(uint8_t, 1u << index % 8);
-        }
-    rules->held_out = rules->own_held_out;
-    return true;
-}
-
-/* ---- Labels that are shown --------------------------------------------------------------------- */
-
-/* The store has the lists of all splits and of train; any other is made of these. */
-static bool filters_labels(const weir_batch__rules *rules) {
-    return rules->has_task_rows && rules->label_visibility == WEIR_LABELS_LISTED;
-}
-
-/* The labels that are shown, if a list of the store has them. */
-static void choose_labels(weir_batch__rules *rules) {
-    rules->labels_in = filters_labels(rules) ? 0 : WEIR_STORE__SECTION_LABELS;
-    if (rules->label_visibility == WEIR_LABELS_ALL)
-        rules->shown_labels = rules->task->labels;
-    else if (rules->label_visibility == WEIR_LABELS_TRAIN)
-        rules->shown_labels = rules->task->train_labels;
-    else if (rules->label_visibility == WEIR_LABELS_LISTED)
-        rules->shown_labels.count = rules->task->labels.count; /* at most; see filter_labels */
-}
-
-static uint32_t split_of(const weir_task *task, uint32_t seed) {
-    return seed < task->split_start[1] ? WEIR_TRAIN : seed < task->split_start[2] ? WEIR_VAL : WEIR_TEST;
-}
-
-/* Makes the list of the labels of some splits. False if the store is damaged. */
-static bool filter_labels(weir_batch__rules *rules, const weir_store *store, unsigned listed) {
-    const weir_task *task = rules->task;
-    const weir_label_list *all = &task->labels;
-    uint32_t anchors = rules->info->tables[task->anchor_table].row_count, count = 0;
-    if (!weir_store__touch_in(store, WEIR_STORE__SECTION_LABELS, all->times, 8 * (size_t)all->count) ||
-        !weir_store__touch_in(store, WEIR_STORE__SECTION_LABELS, all->starts, 4 * ((size_t)anchors + 1)) ||
-        !weir_store__touch_in(store, WEIR_STORE__SECTION_LABELS, all->rows, 4 * (size_t)all->count))
-        return false;
-    for (uint32_t a = 0; a < anchors; a++) {
-        uint32_t start = weir__load32(all->starts + 4 * (size_t)a);
-        uint32_t end = weir__load32(all->starts + 4 * ((size_t)a + 1));
-        weir__store32(rules->own_starts + 4 * (size_t)a, count);
-        for (uint32_t i = start; i < end && end <= all->count && count < all->count; i++) {
-            uint32_t row = weir__load32(all->rows + 4 * (size_t)i);
-            if (!(listed >> split_of(task, row - rules->info->first_task_number) & 1))
-                continue;
-            weir__store32(rules->own_rows + 4 * (size_t)count, row);
-            weir__store64(rules->own_times + 8 * (size_t)count++, weir__load64(all->times + 8 * (size_t)i));
-        }
-    }
-    weir__store32(rules->own_starts + 4 * (size_t)anchors, count);
-    rules->shown_labels = (weir_label_list){count, rules->own_times, rules->own_starts, rules->own_rows};
-    return true;
-}
-
-/* The edge type from task rows to their anchors, once it is known which are shown. */
-static void make_label_edge(weir_batch__rules *rules) {
-    const weir_label_list *shown = &rules->shown_labels;
-    rules->label_edge = (weir_edge){.name = "",
-                                    .table = rules->info->table_count,
-                                    .column = WEIR_NONE,
-                                    .parent_table = rules->task->anchor_table,
-                                    .known_at = WEIR_NONE,
-                                    .known_time = WEIR_NONE,
-                                    .known_slot = WEIR_NONE,
-                                    .edges = shown->count,
-                                    .starts = shown->starts,
-                                    .child_rows = shown->rows,
-                                    .child_times = shown->times};
+        (void)write_kind(w, rules->unlabelled, rules->label_table, false);
 }
 
 /* ---- All of it --------------------------------------------------------------------------------- */
@@ -517,15 +418,9 @@ static void make_rules(weir_batch__rules *rules) {
     rules->expansion_size = (times_at + 4 * cells + 7) & ~(uint64_t)7;
     rules->expansion = weir__carve(&rules->memory, rules->expansion_size, 1);
     weir_batch__text_rule *texts = weir__carve(&rules->memory, cells, sizeof *texts);
-    if (lists_splits(rules))
-        rules->own_held_out = weir__carve(&rules->memory, anchor->row_count / 8 + 1, 1);
-    if (filters_labels(rules)) {
-        rules->own_times = weir__carve(&rules->memory, task->labels.count, 8);
-        rules->own_starts = weir__carve(&rules->memory, (uint64_t)anchor->row_count + 1, 4);
-        rules->own_rows = weir__carve(&rules->memory, task->labels.count, 4);
-    }
-    if (rules->omits_blank_rows)
-        carve_without_blanks(rules);
+    if (task->is_cell && rules->label_visibility == WEIR_LABELS_LISTED)
+        hold_out(rules);
+    rules->labels = list_labels(rules);
     for (uint32_t t = 0; t < info->table_count; t++)
         make_walk_rules(rules, t, rules->tables ? &rules->tables[t] : NULL);
     if (rules->has_task_rows)
@@ -543,25 +438,15 @@ static void make_rules(weir_batch__rules *rules) {
     write_expansion(&w, rules->expansion_size);
 }
 
-static uint8_t splits_of(const weir_batch_config *config) {
-    switch (config->label_visibility) {
-    case WEIR_LABELS_TRAIN:
-        return 1u << WEIR_TRAIN;
-    case WEIR_LABELS_ALL:
-        return (1u << WEIR_SPLITS) - 1;
-    case WEIR_LABELS_NONE:
-        return 0;
-    case WEIR_LABELS_LISTED:
-        return config->label_splits;
-    }
-    return 0;
-}
-
 /* What the store and the manifest say, before memory is taken. */
 static void describe(weir_batch__rules *rules, const weir_batch__origin *origin, uint32_t task,
                      const weir_batch_config *config) {
     const weir_store_info *info = weir_store_describe(origin->store);
     const weir_task *t = &info->tasks[task];
+    static const uint8_t splits[] = {[WEIR_LABELS_TRAIN] = 1u << WEIR_TRAIN,
+                                     [WEIR_LABELS_ALL] = (1u << WEIR_SPLITS) - 1,
+                                     [WEIR_LABELS_NONE] = 0};
+    bool is_listed = config->label_visibility == WEIR_LABELS_LISTED;
     bool has_task_rows = config->labels && t->has_label_times;
     uint32_t table_count = info->table_count + has_task_rows;
     *rules = (weir_batch__rules){
@@ -570,8 +455,9 @@ static void describe(weir_batch__rules *rules, const weir_batch__origin *origin,
         .task = t,
         .task_number = task,
         .label_visibility = config->label_visibility,
-        .label_splits = splits_of(config),
+        .label_splits = is_listed ? config->label_splits : splits[config->label_visibility],
         .held_out = t->held_out,
+        .held_out_in = WEIR_STORE__SECTION_SEED_BITS,
         .picks_best_order = config->row_order == WEIR_ROWS_BEST,
         .omits_identifiers = config->omit_identifiers,
         .shows_early_anchors = t->before_anchor == WEIR_BEFORE_ANCHOR_SHOW_KNOWN,
@@ -591,47 +477,31 @@ static void describe(weir_batch__rules *rules, const weir_batch__origin *origin,
         uint32_t most = weir_batch__most_of(&config->widths[i].widths);
         rules->most_width = most > rules->most_width ? most : rules->most_width;
     }
-    if (has_task_rows)
-        choose_labels(rules);
     rules->omits_blank_rows =
         config->omit_blank_rows && shows_label_alone(rules) && config->label_visibility != WEIR_LABELS_ALL;
-}
-
-static weir_status damaged(const weir_batch__rules *rules, const weir_store *store, weir_error *error) {
-    weir_status status = weir_store_status(store, error);
-    return status != WEIR_OK
-               ? status
-               : weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                            "task %s has a seed or an edge that is not of its anchor table; run weir verify",
-                            rules->task->name);
 }
 
 weir_status weir_batch__rules_open(weir_batch__rules *rules, const weir_env *env,
                                    const weir_batch__origin *origin, uint32_t task,
                                    const weir_batch_config *config, weir_error *error) {
-    const weir_store *store = origin->store;
-    const weir_store_info *info = weir_store_describe(store);
     describe(rules, origin, task, config);
     if (rules->kind_count > UINT16_MAX)
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                           "the store has %u tables; %u are the most that a batch can tell apart",
-                          info->table_count, UINT16_MAX - 2);
-    if (rules->width_count > 0 && check_widths(rules, error) != WEIR_OK)
-        return WEIR_MANIFEST_INVALID;
+                          rules->info->table_count, UINT16_MAX - 2);
+    if (rules->width_count > 0)
+        WEIR__TRY(check_widths(rules, error));
     make_rules(rules);
     if (!weir__block_open(&rules->memory, env))
         return weir__out_of_memory(error, operator_name, (size_t)rules->memory.size);
-    make_label_edge(rules); /* its number of entries, at most */
     make_rules(rules);
-    if (filters_labels(rules) && !filter_labels(rules, store, rules->label_splits))
-        return damaged(rules, store, error);
-    make_label_edge(rules);
-    if (lists_splits(rules) && !hold_out(rules, store, rules->label_splits))
-        return damaged(rules, store, error);
-    if (rules->omits_blank_rows && !make_without_blanks(rules, store))
-        return damaged(rules, store, error);
     rules->named = NULL;
-    return WEIR_OK;
+    if (!rules->is_damaged)
+        return WEIR_OK;
+    WEIR__TRY(weir_store_status(origin->store, error));
+    return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                      "task %s has a seed or an edge that is not of its anchor table; run weir verify",
+                      rules->task->name);
 }
 
 void weir_batch__rules_close(weir_batch__rules *rules, const weir_env *env) {

@@ -8,7 +8,7 @@
 
 #include "base/block.h"
 #include "base/bytes.h"
-#include "store/format.h"
+#include "store/reader.h"
 #include "weir/manifest.h"
 
 typedef struct weir_batch__table_rules weir_batch__table_rules;
@@ -29,14 +29,23 @@ typedef struct weir_batch__parent_rule {
     uint32_t known_slot; /* WEIR_NONE: with the row */
 } weir_batch__parent_rule;
 
-/* Where bytes of the store lie, to be verified before they are used; 0: in memory of our own. */
+/* Where bytes lie: a section of the store, which must be verified before they are used, or 0, memory of our
+ * own. */
 typedef uint8_t weir_batch__lies_in;
+
+/* Rows with times, by parent: those of parent p are rows[starts[p] … starts[p + 1]), sorted by time. */
+typedef struct weir_batch__list {
+    const uint8_t *starts; /* uint32, parents + 1 */
+    const uint8_t *rows;   /* uint32, count: numbers of rows */
+    const uint8_t *times;  /* int64, count; NULL: all are WEIR_TIME_ALWAYS */
+    uint64_t count;
+    weir_batch__lies_in starts_in, rows_in, times_in;
+} weir_batch__list;
 
 /* An edge type into a table that the task shows. */
 typedef struct weir_batch__child_rule {
-    const weir_edge *edge;
+    weir_batch__list list;
     const weir_batch__table_rules *children;
-    weir_batch__lies_in starts_in, rows_in, times_in;
     const weir_choices *widths; /* by the parent's hop; NULL: that of the sequence */
 } weir_batch__child_rule;
 
@@ -51,8 +60,7 @@ struct weir_batch__table_rules {
     uint32_t time_offset; /* or WEIR_NONE */
     uint32_t record_size; /* the stride, up to a multiple of 8 */
     uint32_t number;
-    uint32_t cells;       /* of a row */
-    bool may_hide_labels; /* that of the labels */
+    uint32_t cells; /* of a row */
     uint32_t parent_count;
     uint32_t inbound_count;
     weir_batch__parent_rule *parents;
@@ -98,7 +106,8 @@ typedef struct weir_batch__rules {
     weir_label_visibility label_visibility;
     uint8_t label_splits;    /* that it shows: bit s for split s */
     const uint8_t *held_out; /* rows of the anchor's table whose labels are never shown, a bit each */
-    bool has_task_rows;      /* seeds are rows, of one table more than the store has */
+    weir_batch__lies_in held_out_in;
+    bool has_task_rows; /* seeds are rows, of one table more than the store has */
     weir_batch__table_rules *tables;
     uint32_t table_count;
     uint64_t row_count; /* of all of them; one task row more than there are seeds, for a seed that is none */
@@ -112,19 +121,14 @@ typedef struct weir_batch__rules {
                                 WEIR_NONE */
     weir_batch__kind *kinds; /* one per table, by its number, and, if there is a label_table, one more: */
     uint32_t unlabelled;     /* rows of it without the label */
-    uint32_t unlabelled_cells;
-    weir_edge label_edge;                       /* from task rows to their anchors */
-    weir_label_list shown_labels;               /* that it is made of: of the splits that are shown */
-    uint8_t *own_times, *own_starts, *own_rows; /* memory for them, if the store has no such list */
-    weir_batch__lies_in labels_in;
-    bool omits_blank_rows;     /* rows of the anchor's table whose labels are hidden are nobody's children */
-    weir_edge *without_blanks; /* then the edge types from that table, in order, without them */
+    weir_batch__list labels; /* task rows by their anchors: those of the splits that are shown */
+    bool omits_blank_rows;   /* rows of the anchor's table whose labels are hidden are nobody's children */
+    bool is_damaged;         /* a seed, an edge or a label leads nowhere */
     uint32_t kind_count;
     bool shows_early_anchors; /* what is known of an anchor before its own time */
     bool may_repeat_parents;  /* a table has two foreign keys to the same one */
     bool picks_best_order;    /* row_order is best */
     bool omits_identifiers;
-    uint8_t *own_held_out;      /* for held_out, if the store's is another */
     uint8_t *blank_record;      /* of the anchor table: every cell null, no parents */
     uint8_t *blank_destination; /* the same of a link task's destination table */
     uint8_t *expansion;         /* the rules of expand_kernel.h … */
@@ -136,6 +140,12 @@ WEIR_CHECKED weir_status weir_batch__rules_open(weir_batch__rules *rules, const 
                                                 const weir_batch__origin *origin, uint32_t task,
                                                 const weir_batch_config *config, weir_error *error);
 void weir_batch__rules_close(weir_batch__rules *rules, const weir_env *env);
+
+/* Whether bytes are what was written: what lies in the store is verified. */
+static inline bool weir_batch__verify(const weir_store *store, weir_batch__lies_in in, const uint8_t *at,
+                                      size_t size) {
+    return !in || weir_store__touch_in(store, (weir_store__section_kind)in, at, size);
+}
 
 /* A target's value as batches and task rows have it: bits of a float, or the integer. */
 static inline uint64_t weir_batch__bits_of_target(const weir_cell *target) {

@@ -21,10 +21,6 @@
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-static uint64_t lesser(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
 /* Rows of a sequence, its foreign keys, lists of children, and children that are listed: at most so many. */
 typedef struct walk_limits {
     uint64_t rows, links, runs, listed;
@@ -39,16 +35,16 @@ static uint32_t most_width(const weir_batch__rules *rules, const weir_batch_conf
 }
 
 static walk_limits limits_of(const weir_batch__rules *rules, const weir_batch_config *config) {
-    walk_limits l = {.rows = lesser(config->max_rows, rules->row_count)};
+    walk_limits l = {.rows = weir__lesser(config->max_rows, rules->row_count)};
     l.links = l.rows * rules->most_parents;
     l.runs = l.rows * rules->most_inbound;
-    l.listed = lesser(l.runs * most_width(rules, config), rules->row_count);
+    l.listed = weir__lesser(l.runs * most_width(rules, config), rules->row_count);
     return l;
 }
 
 uint64_t weir_batch__walk_knows(const weir_batch__rules *rules, const weir_batch_config *config) {
     walk_limits l = limits_of(rules, config);
-    return lesser(l.rows + l.links + l.listed, rules->row_count + 1);
+    return weir__lesser(l.rows + l.links + l.listed, rules->row_count + 1);
 }
 
 void weir_batch__walk_carve(weir_batch__walk *walk, weir__block *block, const weir_store *store,
@@ -58,14 +54,10 @@ void weir_batch__walk_carve(weir_batch__walk *walk, weir__block *block, const we
     *walk = (weir_batch__walk){
         .store = store,
         .rules = rules,
+        .config = config,
         .max_rows = config->max_rows,
         .max_hops = config->max_hops,
         .policy = config->child_policy,
-        .has_context_until = config->has_context_until,
-        .is_strictly_before = config->strictly_before,
-        .context_until = config->context_until,
-        .since_is = config->since_is,
-        .since = config->since,
         .budget = {.local_cells = config->sequence_length, .width = config->child_width},
         .retriever = retriever,
         .draws.philox = weir__philox_many_best(),
@@ -81,7 +73,7 @@ void weir_batch__walk_carve(weir_batch__walk *walk, weir__block *block, const we
     walk->task_rows = weir__carve(block, rules->has_task_rows ? l.rows : 0, WEIR_BATCH__TASK_ROW_SIZE);
     weir_batch__known_carve(&walk->known, block, weir_batch__walk_knows(rules, config),
                             weir_batch__has_many_rows(rules));
-    uint64_t last_list = lesser(most_width(rules, config), rules->row_count);
+    uint64_t last_list = weir__lesser(most_width(rules, config), rules->row_count);
     uint64_t runs = l.runs * (config->since_is == WEIR_SINCE_EVER ? 1 : 2); /* a list may be in two pieces */
     weir_batch__levels_carve(&walk->levels, block, l.listed + last_list + 1, runs + 2,
                              config->child_policy == WEIR_CHILDREN_LATEST);
@@ -92,17 +84,13 @@ void weir_batch__walk_carve(weir_batch__walk *walk, weir__block *block, const we
 
 /* ---- What the store says --------------------------------------------------------------------- */
 
-/* A task row's record is made of what lies by its seed's number. */
-static void fetch_seed(const weir_task *task, size_t seed) {
-    weir_batch__fetch(task->seed_rows + 4 * seed);
-    weir_batch__fetch(task->seed_targets + 8 * seed);
-    if (task->seed_times)
-        weir_batch__fetch(task->seed_times + 8 * seed);
-}
-
 static void fetch_record(const weir_batch__walk *walk, const weir_batch__table_rules *table, uint32_t row) {
-    if (!table->records) {
-        fetch_seed(walk->rules->task, row);
+    if (!table->records) { /* a task row's is made of what lies by its seed's number */
+        const weir_task *task = walk->rules->task;
+        weir_batch__fetch(task->seed_rows + 4 * (size_t)row);
+        weir_batch__fetch(task->seed_targets + 8 * (size_t)row);
+        if (task->seed_times)
+            weir_batch__fetch(task->seed_times + 8 * (size_t)row);
         return;
     }
     const uint8_t *record = weir_batch__record_of(table, row);
@@ -174,16 +162,15 @@ void weir_batch__walk_grow(weir_batch__walk *walk) {
 /* ---- Visiting -------------------------------------------------------------------------------- */
 
 /* Whether the label of a row is left out: the seed's own is, as it stands before the rest. */
-static bool hides_label(weir_batch__walk *walk, const weir_batch__table_rules *table, uint32_t row) {
+static bool hides_label(weir_batch__walk *walk, uint32_t table, uint32_t row) {
     const weir_batch__rules *rules = walk->rules;
-    if (!table->may_hide_labels)
+    if (table != rules->label_table)
         return false;
     if (walk->row_count == 0 || rules->label_visibility == WEIR_LABELS_NONE)
         return true;
     if (rules->label_visibility == WEIR_LABELS_ALL || rules->has_task_rows) /* others are not in their list */
         return false;
-    if (rules->held_out != rules->own_held_out)
-        weir_batch__walk_touch(walk, WEIR_STORE__SECTION_SEED_BITS, rules->held_out + row / 8, 1);
+    weir_batch__walk_touch(walk, rules->held_out_in, rules->held_out + row / 8, 1);
     return weir__bit(rules->held_out, row);
 }
 
@@ -226,20 +213,21 @@ static void link_parents(weir_batch__walk *walk, const weir_batch__table_rules *
 /* Gives a row the next number, and its cells their places; the target's is before the anchor's. */
 static void visit(weir_batch__walk *walk, uint32_t row, uint32_t number, uint32_t hop,
                   const uint8_t *record) {
-    const weir_batch__table_rules *table = &walk->rules->tables[number];
+    const weir_batch__rules *rules = walk->rules;
+    const weir_batch__table_rules *table = &rules->tables[number];
     uint32_t local = walk->row_count;
-    bool is_unlabelled = hides_label(walk, table, row);
+    bool is_unlabelled = hides_label(walk, number, row);
     uint32_t first_cell = walk->cell_count + (local == 0);
     walk->rows[local] = (weir_batch__walked_row){
         .record = record,
         .row = row,
         .first_cell = first_cell,
         .table = WEIR__LOW(uint16_t, number),
-        .kind = WEIR__LOW(uint16_t, is_unlabelled ? walk->rules->unlabelled : number),
+        .kind = WEIR__LOW(uint16_t, is_unlabelled ? rules->unlabelled : number),
         .hop = WEIR__LOW(uint16_t, hop),
         .part = WEIR__LOW(uint16_t, walk->part),
     };
-    walk->cell_count = first_cell + (is_unlabelled ? walk->rules->unlabelled_cells : table->cells);
+    walk->cell_count = first_cell + (is_unlabelled ? rules->kinds[rules->unlabelled].cells : table->cells);
     walk->record_bytes += table->record_size;
     walk->row_count++;
     link_parents(walk, table, record, local, hop);
@@ -249,12 +237,16 @@ static bool is_part_full(const weir_batch__walk *walk) {
     return walk->cell_count >= walk->part_end || walk->row_count >= walk->max_rows;
 }
 
-/* Foreign keys between rows that are both in the sequence. */
-static void join_rows(weir_batch__walk *walk) {
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+/* Cuts the cells behind the sequence's length, and lists the foreign keys between rows that are both in it.
+ */
+static bool end_walk(weir_batch__walk *walk) {
+    uint32_t cells = walk->cell_count < walk->sequence_length ? walk->cell_count : walk->sequence_length;
     const weir_batch__link *links = walk->links;
     struct weir_batch__local_edge *edges = walk->edges;
-    uint32_t link_count = walk->link_count;
-    uint32_t edge_count = 0;
+    uint32_t link_count = walk->link_count, edge_count = 0;
+    walk->rows[walk->row_count].first_cell = walk->cell_count = cells;
     if (walk->has_grown)
         weir_batch__walk_reserve(walk, link_count);
     for (uint32_t i = 0; i < link_count && walk->has_grown; i++)
@@ -266,18 +258,8 @@ static void join_rows(weir_batch__walk *walk) {
         edge_count += parent != WEIR_BATCH__UNVISITED;
     }
     walk->edge_count = edge_count;
-}
-
-/* ---- Steps ----------------------------------------------------------------------------------- */
-
-static bool end_walk(weir_batch__walk *walk) {
-    uint32_t cells = walk->cell_count < walk->sequence_length ? walk->cell_count : walk->sequence_length;
-    walk->rows[walk->row_count].first_cell = walk->cell_count = cells;
-    join_rows(walk);
     return false;
 }
-
-/* ---- Parts ----------------------------------------------------------------------------------- */
 
 /* Begins a part with a row: nothing waits any more, and what was visited stays so. */
 static void begin_part(weir_batch__walk *walk, uint32_t row, uint32_t table, uint32_t visits) {
@@ -344,6 +326,8 @@ static bool end_part(weir_batch__walk *walk) {
     return true;
 }
 
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
 /* Asks for the records of the next children, several at once: their pages are then looked for together. */
 static void fetch_ahead(weir_batch__walk *walk) {
     weir_batch__levels *levels = &walk->levels;
@@ -408,20 +392,16 @@ static void visit_children(weir_batch__walk *walk) {
 
 /* Parents first, then children: a queued parent is not visited meanwhile. When the level is empty, the rows
  * visited since the last time list their children. */
-static bool step_to_rows(weir_batch__walk *walk) {
-    if (is_part_full(walk))
-        return end_part(walk);
-    visit_parents(walk);
-    visit_children(walk);
-    bool has_more = walk->queue_begin < walk->queue_end || is_part_full(walk) ||
-                    walk->levels.ahead_begin < walk->levels.ahead_end;
-    return !walk->is_corrupt && (has_more || step_to_level(walk));
-}
-
 bool weir_batch__walk_step(weir_batch__walk *walk) {
     switch (walk->stage) {
     case WEIR_BATCH__WALK_VISIT:
-        return step_to_rows(walk);
+        if (is_part_full(walk))
+            return end_part(walk);
+        visit_parents(walk);
+        visit_children(walk);
+        bool has_more = walk->queue_begin < walk->queue_end || is_part_full(walk) ||
+                        walk->levels.ahead_begin < walk->levels.ahead_end;
+        return !walk->is_corrupt && (has_more || step_to_level(walk));
     case WEIR_BATCH__WALK_FIND:
         weir_batch__listing_find(walk);
         walk->stage = WEIR_BATCH__WALK_SEARCH;
@@ -437,41 +417,36 @@ bool weir_batch__walk_step(weir_batch__walk *walk) {
 }
 
 /* The latest time that is shown, that of the anchor row itself, and the earliest of what has one. */
-static void find_cutoffs(weir_batch__walk *walk) {
-    weir_batch__outlook *o = &walk->outlook;
-    int64_t observed = walk->observation_time;
-    bool is_frozen = walk->has_context_until && walk->context_until < observed;
-    o->anchor_cutoff = is_frozen ? walk->context_until : observed;
+static void find_cutoffs(weir_batch__outlook *o, const weir_batch_config *config, int64_t observed) {
+    bool is_frozen = config->has_context_until && config->context_until < observed;
+    o->anchor_cutoff = is_frozen ? config->context_until : observed;
     o->cutoff = o->anchor_cutoff;
-    if (walk->is_strictly_before && o->cutoff == observed && observed > INT64_MIN + 1)
+    if (config->strictly_before && o->cutoff == observed && observed > INT64_MIN + 1)
         o->cutoff--;
-    o->floor = walk->since_is == WEIR_SINCE_EVER ? WEIR_TIME_ALWAYS : walk->since;
-    if (walk->since_is == WEIR_SINCE_DURATION && observed == WEIR_TIME_NEVER)
+    o->floor = config->since_is == WEIR_SINCE_EVER ? WEIR_TIME_ALWAYS : config->since;
+    if (config->since_is == WEIR_SINCE_DURATION && observed == WEIR_TIME_NEVER)
         o->floor = WEIR_TIME_ALWAYS;
-    else if (walk->since_is == WEIR_SINCE_DURATION)
-        o->floor = observed < INT64_MIN + 1 + walk->since ? INT64_MIN + 1 : observed - walk->since;
+    else if (config->since_is == WEIR_SINCE_DURATION)
+        o->floor = observed < INT64_MIN + 1 + config->since ? INT64_MIN + 1 : observed - config->since;
 }
 
-void weir_batch__walk_begin(weir_batch__walk *walk, const weir_batch__walk_start *start) {
+void weir_batch__walk_begin(weir_batch__walk *walk, const weir_batch__outlook *from, int64_t observation_time,
+                            uint32_t sequence_length) {
     const weir_batch__rules *rules = walk->rules;
-    uint64_t seed = start->seed == WEIR_NO_ROW ? rules->task->seed_count : start->seed;
-    uint32_t table = rules->has_task_rows ? rules->label_table : start->table;
     weir_batch__known_empty(&walk->known, WEIR_BATCH__KNOWN_BITS);
     walk->row_count = walk->cell_count = walk->edge_count = walk->link_count = 0;
     walk->part = walk->example_count = walk->next_example = walk->fill_tries = 0;
     walk->record_bytes = 0;
     walk->has_grown = walk->is_corrupt = false;
-    walk->observation_time = start->observation_time;
-    walk->sequence_length = start->sequence_length;
-    walk->outlook =
-        (weir_batch__outlook){.seed = start->walk_seed,
-                              .position = start->position,
-                              .anchor_table = start->table,
-                              .anchor_row = start->row,
-                              .own_row = rules->has_task_rows ? WEIR__NARROW(uint32_t, seed) : WEIR_NONE};
-    find_cutoffs(walk);
+    walk->observation_time = observation_time;
+    walk->sequence_length = sequence_length;
+    walk->outlook = *from;
+    find_cutoffs(&walk->outlook, walk->config, observation_time);
     if (walk->retriever)
         walk->budget = weir_batch__budget_of(walk->retriever->config, &walk->outlook);
-    begin_part(walk, rules->has_task_rows ? walk->outlook.own_row : start->row, table, 0);
-    fetch_record(walk, &rules->tables[start->table], start->row);
+    if (rules->has_task_rows)
+        begin_part(walk, from->own_row, rules->label_table, 0);
+    else
+        begin_part(walk, from->anchor_row, from->anchor_table, 0);
+    fetch_record(walk, &rules->tables[from->anchor_table], from->anchor_row);
 }

@@ -7,6 +7,7 @@
 #include "batch/known.h"
 #include "batch/levels.h"
 #include "batch/retrieve.h"
+#include "batch/times.h"
 #include "store/reader.h"
 
 /* Here a row is the place of a row in its table. */
@@ -38,13 +39,11 @@ typedef struct weir_batch__link {
  * time count. How many these are is searched for step by step. */
 typedef struct weir_batch__listing {
     const weir_batch__child_rule *rule;
-    uint32_t index;  /* of the row in its table */
-    uint32_t local;  /* number of the row */
-    uint32_t start;  /* of its list */
-    uint32_t known;  /* children that surely count … */
-    uint32_t unsure; /* … and behind them those that may */
-    uint32_t always; /* of those that count were always there; after them come … */
-    uint32_t old;    /* … so many that do not count, because they are too old */
+    uint32_t index;          /* of the row in its table */
+    uint32_t local;          /* number of the row */
+    weir_batch__shown shown; /* of its list: the children that count, … */
+    uint32_t always;         /* … of which these were always there; after them come … */
+    uint32_t old;            /* … so many that do not count, because they are too old */
 } weir_batch__listing;
 
 /* What a step of a walk does: visit rows; or, when its level is done, list the children of the rows that
@@ -60,14 +59,11 @@ typedef enum weir_batch__walk_stage {
 typedef struct weir_batch__walk {
     const weir_store *store;
     const weir_batch__rules *rules;
+    const weir_batch_config *config;
     uint32_t sequence_length;
     uint32_t max_rows;
     uint32_t max_hops;
     weir_child_policy policy;
-    bool has_context_until, is_strictly_before;
-    int64_t context_until;
-    weir_since since_is;
-    int64_t since;
 
     /* The rows of the sequence, in visit order; behind the last, where the next would begin. Its cells: while
      * it goes on, also those that will be cut. */
@@ -124,28 +120,18 @@ void weir_batch__walk_carve(weir_batch__walk *walk, weir__block *block, const we
 /* How many rows it may know at most; it can be opened for up to WEIR_BATCH__KNOWN_ROWS_MAX. */
 uint64_t weir_batch__walk_knows(const weir_batch__rules *rules, const weir_batch_config *config);
 
-/* What a walk starts from. */
-typedef struct weir_batch__walk_start {
-    weir_seed walk_seed;
-    uint64_t position;
-    int64_t observation_time;
-    uint32_t sequence_length;
-    uint64_t seed;  /* its number in the task; WEIR_NO_ROW: it is none of the store's */
-    uint32_t table; /* of its anchor … */
-    uint32_t row;   /* … row */
-} weir_batch__walk_start;
-
-/* A walk is begun; then it is taken step by step, until weir_batch__walk_step says false: then it is done, or
- * the store is damaged (is_corrupt). What a step reads was asked for in an earlier one, so that several walks
- * that take turns wait for their cache misses together. */
-void weir_batch__walk_begin(weir_batch__walk *walk, const weir_batch__walk_start *start);
+/* A walk is begun: from what an outlook says without its times, for a sequence of some length that is
+ * observed at some time. Then it is taken step by step, until weir_batch__walk_step says false: then it is
+ * done, or the store is damaged (is_corrupt). What a step reads was asked for in an earlier one, so that
+ * several walks that take turns wait for their cache misses together. */
+void weir_batch__walk_begin(weir_batch__walk *walk, const weir_batch__outlook *from, int64_t observation_time,
+                            uint32_t sequence_length);
 bool weir_batch__walk_step(weir_batch__walk *walk);
 
 /* Nothing of the store is used before it is verified: a walk over what is damaged is corrupt. */
 static inline void weir_batch__walk_touch(weir_batch__walk *walk, weir_batch__lies_in kind, const uint8_t *at,
                                           size_t size) {
-    if (kind)
-        walk->is_corrupt |= !weir_store__touch_in(walk->store, (weir_store__section_kind)kind, at, size);
+    walk->is_corrupt |= !weir_batch__verify(walk->store, kind, at, size);
 }
 
 /* The state of a row among those that are known, made if there is none. */

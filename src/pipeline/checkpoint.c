@@ -114,8 +114,8 @@ void weir_pipeline__checkpoint_write(const weir_pipeline__schedule *run, weir_mi
     const weir_run_options *o = run->options;
     const weir_manifest_info *manifest = weir_manifest_describe(o->manifest);
     checkpoint_document document = {.read = {.step = state->step,
-                                             .policy = state->policy,
-                                             .workers = state->workers,
+                                             .policy = o->policy,
+                                             .workers = o->workers,
                                              .world_size = o->world_size,
                                              .rank = o->rank,
                                              .stage = o->stage},
@@ -156,12 +156,13 @@ weir_status weir_checkpoint_read(const void *data, size_t size, weir_checkpoint 
 
 /* ---- Restoring ------------------------------------------------------------------------------- */
 
-/* What must be equal, the most telling first: another manifest has another token and other cursors too. */
-static const char *const identities[] = {"store_hashes", "manifest_hash", "mix_hash", "batch_config_hash",
-                                         "token_hash",   "stage",         "dataset",  "policy",
-                                         "pad",          "data_cursors"};
-/* Steps that were taken out of order are those of one rank and its workers alone. */
-static const char *const best_effort_identities[] = {"world_size", "rank", "workers"};
+/* What must be equal, the most telling first: another manifest has another token and other cursors too. The
+ * last three in best effort alone, where steps that were taken out of order are those of one rank and its
+ * workers. */
+static const char *const identities[] = {
+    "store_hashes", "manifest_hash", "mix_hash",     "batch_config_hash", "token_hash", "stage",  "dataset",
+    "policy",       "pad",           "data_cursors", "world_size",        "rank",       "workers"};
+enum { STRICT_IDENTITIES = 10, IDENTITIES = sizeof identities / sizeof identities[0] };
 
 static weir_status check_equal(const weir_env *env, const weir_cbor_value *checkpoint,
                                const weir_cbor_value *expected, const char *key, weir_error *error) {
@@ -178,16 +179,6 @@ static weir_status check_equal(const weir_env *env, const weir_cbor_value *check
     weir__note_text(error, "checkpoint", was, strlen(was));
     weir__note_text(error, "run", is, strlen(is));
     return status;
-}
-
-static weir_status compare(const weir_env *env, const weir_cbor_value *checkpoint,
-                           const weir_cbor_value *expected, weir_policy policy, weir_error *error) {
-    for (size_t i = 0; i < sizeof identities / sizeof identities[0]; i++)
-        WEIR__TRY(check_equal(env, checkpoint, expected, identities[i], error));
-    if (policy == WEIR_POLICY_BEST_EFFORT)
-        for (size_t i = 0; i < 3; i++)
-            WEIR__TRY(check_equal(env, checkpoint, expected, best_effort_identities[i], error));
-    return WEIR_OK;
 }
 
 /* In best effort the step is the first one and all that the workers gave since; if they do not add up,
@@ -211,29 +202,29 @@ static weir_status check_taken(const weir_cbor_value *prefetch, uint64_t step, u
 }
 
 weir_status weir_pipeline__checkpoint_restore(const weir_pipeline__schedule *run, weir_mix *mix,
-                                              const weir_pipeline__run_state *state, const void *data,
-                                              size_t size, weir_pipeline__restored *out, weir_error *error) {
+                                              const void *data, size_t size, weir_pipeline__restored *out,
+                                              weir_error *error) {
     weir_checkpoint read = {0};
     weir_pipeline__restored restored = {0};
     WEIR__TRY(weir_checkpoint_read(data, size, &read, error));
     weir_cbor_value checkpoint = weir_cbor_view(data);
-    weir_pipeline__run_state there = *state;
+    weir_pipeline__run_state there = {.step = read.step};
+    bool is_best_effort = run->options->policy == WEIR_POLICY_BEST_EFFORT;
     weir_cbor_writer w;
-    there.step = read.step;
-    there.prefetch = NULL;
     weir_cbor_writer_memory(&w, run->env);
     weir_pipeline__checkpoint_write(run, mix, &there, &w);
     weir_status status = weir_cbor_finish(&w, error);
-    if (status == WEIR_OK) {
+    size_t compared = is_best_effort ? IDENTITIES : STRICT_IDENTITIES;
+    for (size_t i = 0; i < compared && status == WEIR_OK; i++) {
         weir_cbor_value expected = weir_cbor_view(w.data);
-        status = compare(run->env, &checkpoint, &expected, state->policy, error);
+        status = check_equal(run->env, &checkpoint, &expected, identities[i], error);
     }
     weir_cbor_release(&w);
     weir__reader r = reader_of(error);
     if (status == WEIR_OK && !weir_cbor_get(&checkpoint, "prefetch", &restored.prefetch))
         status = weir__refuse(&r, "prefetch", "is missing");
     restored.step = restored.start_position = read.step;
-    if (status == WEIR_OK && state->policy == WEIR_POLICY_BEST_EFFORT)
+    if (status == WEIR_OK && is_best_effort)
         status = check_taken(&restored.prefetch, read.step, &restored.start_position, error);
     if (status == WEIR_OK)
         *out = restored;

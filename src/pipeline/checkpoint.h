@@ -10,8 +10,6 @@
 /* Where a run stands. */
 typedef struct weir_pipeline__run_state {
     uint64_t step;
-    weir_policy policy;
-    uint32_t workers;
     const weir_prefetch *prefetch; /* NULL: its state is written as null */
     const uint64_t *mark;          /* which state of it; NULL: the one now */
 } weir_pipeline__run_state;
@@ -33,10 +31,9 @@ typedef struct weir_pipeline__restored {
     weir_cbor_value prefetch;
 } weir_pipeline__restored;
 
-/* Checks that a checkpoint's bytes are one, and that it is this run's; `state` has the run's policy and
- * number of workers. CBOR_INVALID, CHECKPOINT_MISMATCH, OUT_OF_MEMORY. */
+/* Checks that a checkpoint's bytes are one, and that it is this run's. CBOR_INVALID, CHECKPOINT_MISMATCH,
+ * OUT_OF_MEMORY. */
 WEIR_CHECKED weir_status weir_pipeline__checkpoint_restore(const weir_pipeline__schedule *run, weir_mix *mix,
-                                                           const weir_pipeline__run_state *state,
                                                            const void *data, size_t size,
                                                            weir_pipeline__restored *out, weir_error *error);
 

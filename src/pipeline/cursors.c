@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "pipeline/checkpoint.h"
 #include "pipeline/sealed.h"
@@ -18,13 +19,14 @@ static const char operator_name[] = "weir.cursors";
 enum { FILE_SIZE_MAX = 1 << 28 };
 
 typedef struct dataset_cursor {
-    char *key;
+    const char *key;
     uint64_t cardinality;
     weir_cursor cursor;
 } dataset_cursor;
 
 struct weir_cursors {
     const weir_env *env;
+    weir__arena kept;     /* of the list and its keys */
     dataset_cursor *list; /* in the order of CBOR keys */
     size_t count;
     const char *weir_version;
@@ -33,20 +35,6 @@ struct weir_cursors {
 };
 
 /* ---- Opening --------------------------------------------------------------------------------- */
-
-static bool add(weir_cursors *c, const weir_dataset *dataset) {
-    size_t at = c->count;
-    char *key = weir__copy_text(c->env, dataset->key, strlen(dataset->key));
-    if (!key)
-        return false;
-    for (;
-         at > 0 && weir__key_compare(c->list[at - 1].key, strlen(c->list[at - 1].key), key, strlen(key)) > 0;
-         at--)
-        c->list[at] = c->list[at - 1];
-    c->list[at] = (dataset_cursor){.key = key, .cardinality = dataset->cardinality};
-    c->count++;
-    return true;
-}
 
 weir_status weir_cursors_open(const weir_env *env, const weir_manifest *manifest, const void *token,
                               size_t token_size, weir_cursors **out, weir_error *error) {
@@ -60,11 +48,22 @@ weir_status weir_cursors_open(const weir_env *env, const weir_manifest *manifest
     c->weir_version = weir_version();
     memcpy(c->manifest_hash, info->hash, WEIR_HASH_SIZE);
     weir__sha256_of(token ? token : info->token, token ? token_size : WEIR_TOKEN_SIZE, c->token_hash);
-    c->list = weir__allocate_zero(env, count, sizeof *c->list);
-    bool is_fine = c->list != NULL;
-    for (size_t i = 0; i < count && is_fine; i++)
-        is_fine = add(c, &info->datasets[i]);
-    if (!is_fine) {
+    weir__arena_init(&c->kept, env);
+    c->list = weir__arena_take_zero(&c->kept, count, sizeof *c->list);
+    for (; c->count < count && !c->kept.is_short; c->count++) {
+        const weir_dataset *dataset = &info->datasets[c->count];
+        const char *key = weir__arena_text(&c->kept, dataset->key, strlen(dataset->key));
+        size_t at = c->count;
+        for (; key && at > 0; at--) {
+            const char *before = c->list[at - 1].key;
+            if (weir__key_compare(before, strlen(before), key, strlen(key)) < 0)
+                break;
+            c->list[at] = c->list[at - 1];
+        }
+        if (key)
+            c->list[at] = (dataset_cursor){.key = key, .cardinality = dataset->cardinality};
+    }
+    if (c->kept.is_short) {
         weir_cursors_close(c);
         return weir__out_of_memory(error, operator_name, count * sizeof *c->list);
     }
@@ -75,9 +74,7 @@ weir_status weir_cursors_open(const weir_env *env, const weir_manifest *manifest
 void weir_cursors_close(weir_cursors *c) {
     if (!c)
         return;
-    for (size_t i = 0; i < c->count; i++)
-        weir__release(c->env, c->list[i].key);
-    weir__release(c->env, c->list);
+    weir__arena_release(&c->kept);
     weir__release(c->env, c);
 }
 
@@ -184,41 +181,30 @@ static bool is_hash(const weir_cbor_value *map, const char *key, const uint8_t h
            value.number == WEIR_HASH_SIZE && memcmp(value.data, hash, WEIR_HASH_SIZE) == 0;
 }
 
-static weir_status check_identity(const weir_cursors *c, const weir_cbor_value *map, weir_error *error) {
-    weir_cbor_value version;
-    if (!weir_cbor_get(map, "cursors_version", &version) || !weir_cbor_is_text(&version, CURSORS_VERSION))
-        return mismatch(error, "cursors_version",
-                        "they are not cursors of this version (" CURSORS_VERSION ")");
-    if (!weir_pipeline__sealed_is_whole(map, CURSORS_VERSION))
-        return mismatch(error, "h",
-                        "they are damaged, their bytes are not those that their hash was made of");
-    if (!is_hash(map, "manifest_hash", c->manifest_hash))
-        return mismatch(error, "manifest_hash", "they are of another manifest");
-    if (!is_hash(map, "token_hash", c->token_hash))
-        return mismatch(error, "token_hash", "they are of another replay token");
-    return WEIR_OK;
-}
-
-/* Reads the next cursor of the map, which must be that of dataset `d`. */
-static bool read_cursor(weir_cbor_iterator *it, const dataset_cursor *d, weir_cursor *out) {
-    weir_cbor_value key, value;
-    weir__reader r = {.family = WEIR_CHECKPOINT_MISMATCH};
-    return weir_cbor_next(it, &key, &value) && weir_cbor_is_text(&key, d->key) &&
-           weir__read(&r, &value, &weir_trace__cursor_shape, out) == WEIR_OK && is_inside(d, *out);
-}
-
 weir_status weir_cursors_restore(weir_cursors *c, const void *data, size_t size, weir_error *error) {
-    weir_cbor_value list;
+    weir_cbor_value version, list, key, value;
+    weir__reader r = {.family = WEIR_CHECKPOINT_MISMATCH};
     WEIR__TRY(weir_cbor_check(data, size, NULL, error));
     weir_cbor_value map = weir_cbor_view(data);
-    WEIR__TRY(check_identity(c, &map, error));
+    if (!weir_cbor_get(&map, "cursors_version", &version) || !weir_cbor_is_text(&version, CURSORS_VERSION))
+        return mismatch(error, "cursors_version",
+                        "they are not cursors of this version (" CURSORS_VERSION ")");
+    if (!weir_pipeline__sealed_is_whole(&map, CURSORS_VERSION))
+        return mismatch(error, "h",
+                        "they are damaged, their bytes are not those that their hash was made of");
+    if (!is_hash(&map, "manifest_hash", c->manifest_hash))
+        return mismatch(error, "manifest_hash", "they are of another manifest");
+    if (!is_hash(&map, "token_hash", c->token_hash))
+        return mismatch(error, "token_hash", "they are of another replay token");
     bool fits =
         weir_cbor_get(&map, "data_cursors", &list) && list.type == WEIR_CBOR_MAP && list.number == c->count;
     for (int pass = 0; pass < 2 && fits; pass++) { /* nothing is taken over before all of it was read */
         weir_cbor_iterator it = weir_cbor_children(&list);
         for (size_t i = 0; i < c->count && fits; i++) {
             weir_cursor cursor;
-            fits = read_cursor(&it, &c->list[i], &cursor);
+            fits = weir_cbor_next(&it, &key, &value) && weir_cbor_is_text(&key, c->list[i].key) &&
+                   weir__read(&r, &value, &weir_trace__cursor_shape, &cursor) == WEIR_OK &&
+                   is_inside(&c->list[i], cursor);
             if (fits && pass == 1)
                 c->list[i].cursor = cursor;
         }

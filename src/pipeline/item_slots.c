@@ -22,9 +22,10 @@ void weir_pipeline__slots_init(weir_pipeline__slots *slots, _Atomic uint32_t *li
         spares[i] = slot_count - 1 - i;
 }
 
-/* Makes spares of all that was released. */
-static void collect(weir_pipeline__slots *slots) {
-    uint32_t slot = atomic_exchange_explicit(&slots->returned, LIST_END, memory_order_acquire);
+bool weir_pipeline__slots_have_spare(weir_pipeline__slots *slots) {
+    uint32_t slot = LIST_END;
+    if (slots->spare_count == 0) /* all that was released becomes a spare */
+        slot = atomic_exchange_explicit(&slots->returned, LIST_END, memory_order_acquire);
     while (slot != LIST_END) {
         uint32_t next = atomic_load_explicit(&slots->links[slot], memory_order_relaxed);
         atomic_store_explicit(&slots->links[slot], LINK_FREE, memory_order_relaxed);
@@ -32,11 +33,6 @@ static void collect(weir_pipeline__slots *slots) {
         slots->spares[slots->spare_count++] = slot;
         slot = next;
     }
-}
-
-bool weir_pipeline__slots_have_spare(weir_pipeline__slots *slots) {
-    if (slots->spare_count == 0)
-        collect(slots);
     return slots->spare_count > 0;
 }
 

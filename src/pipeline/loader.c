@@ -46,37 +46,31 @@ weir_status weir_pipeline__loader_transform(weir_pipeline__loader *loader, uint6
     return status;
 }
 
-static uint32_t units_of(const weir_pipeline__loader *loader, const weir_pipeline__slot *slot) {
-    return (weir_batch_view(slot->buffer)->sequence_count + loader->unit - 1) / loader->unit;
-}
+/* What all workers do with the sequences of a slot's batch, unit by unit: walk, or expand. */
+typedef struct shared_work {
+    const weir_pipeline__slot *slot;
+    bool expands;
+} shared_work;
 
-static uint32_t size_of_unit(const weir_pipeline__loader *loader, const weir_pipeline__slot *slot,
-                             uint32_t unit) {
-    uint32_t left = weir_batch_view(slot->buffer)->sequence_count - unit * loader->unit;
-    return left < loader->unit ? left : loader->unit;
-}
-
-/* A lead's time is counted with its step, and has the units that it does in it. */
-static void count_help(weir_pipeline__loader *loader, uint32_t thread, uint64_t began_ns) {
-    if (thread >= loader->lane_count)
+static void do_unit(void *context, void *job, uint32_t unit, uint32_t thread) {
+    weir_pipeline__loader *loader = context;
+    const shared_work *work = job;
+    const weir_pipeline__slot *slot = work->slot;
+    uint32_t first = unit * loader->unit, left = weir_batch_view(slot->buffer)->sequence_count - first;
+    uint32_t count = left < loader->unit ? left : loader->unit;
+    uint64_t began_ns = weir_pipeline__loader_now(loader);
+    if (work->expands)
+        weir_batch__expand_sequences(slot->buffer, first, count);
+    else
+        weir_batch__walk_unit(loader->workers[thread].list[slot->member], slot->buffer, first, count);
+    if (thread >= loader->lane_count) /* a lead's time is counted with its step, and has its units in it */
         (void)atomic_fetch_add(&loader->build_ns, weir_pipeline__loader_now(loader) - began_ns);
 }
 
-static void walk_unit(void *context, void *job, uint32_t unit, uint32_t thread) {
-    weir_pipeline__loader *loader = context;
-    const weir_pipeline__slot *slot = job;
-    uint64_t began_ns = weir_pipeline__loader_now(loader);
-    weir_batch__walk_unit(loader->workers[thread].list[slot->member], slot->buffer, unit * loader->unit,
-                          size_of_unit(loader, slot, unit));
-    count_help(loader, thread, began_ns);
-}
-
-static void expand_unit(void *context, void *job, uint32_t unit, uint32_t thread) {
-    weir_pipeline__loader *loader = context;
-    const weir_pipeline__slot *slot = job;
-    uint64_t began_ns = weir_pipeline__loader_now(loader);
-    weir_batch__expand_sequences(slot->buffer, unit * loader->unit, size_of_unit(loader, slot, unit));
-    count_help(loader, thread, began_ns);
+static void share(weir_pipeline__loader *loader, const weir_item *item, bool expands) {
+    shared_work work = {item->slot, expands};
+    uint32_t units = (weir_batch_view(work.slot->buffer)->sequence_count + loader->unit - 1) / loader->unit;
+    weir__crew_share(&loader->crew, item->worker, item->position, units, do_unit, &work);
 }
 
 /* Builds a step with all workers. */
@@ -87,13 +81,11 @@ static weir_status build_together(weir_pipeline__loader *loader, const weir_item
     weir__floating kept = weir__enter_floating();
     weir_status status = weir_batch__begin(builder, cursor, into->buffer, error);
     if (status == WEIR_OK) {
-        weir__crew_share(&loader->crew, item->worker, item->position, units_of(loader, into), walk_unit,
-                         into);
+        share(loader, item, false);
         status = weir_batch__finish(builder, cursor, into->buffer, error);
     }
     if (status == WEIR_OK && !loader->options->device)
-        weir__crew_share(&loader->crew, item->worker, item->position, units_of(loader, into), expand_unit,
-                         into);
+        share(loader, item, true);
     if (status == WEIR_OK)
         weir_batch__digest(builder, into->buffer);
     weir__leave_floating(&kept);
@@ -144,18 +136,6 @@ static weir_prefetch_options prefetch_options(const weir_pipeline__loader *loade
     };
 }
 
-static weir_status too_many(const weir_pipeline__memory_need *need, weir_error *error) {
-    weir_status status = weir__fail(
-        error, WEIR_CONTRACT_VIOLATION, operator_name,
-        "%llu workers and %llu slots (batches ahead of each worker, and the queue) are too many: %d and %d "
-        "are the most; lower the workers, their buffers or the queue",
-        (unsigned long long)need->workers, (unsigned long long)need->slots, WEIR_PIPELINE__WORKERS_MAX,
-        SLOTS_MAX);
-    weir__note_uint(error, "workers", need->workers);
-    weir__note_uint(error, "slots", need->slots);
-    return status;
-}
-
 static weir_status open_slots(weir_pipeline__loader *loader, const weir_plan *plan, const weir_memory *memory,
                               weir_error *error) {
     size_t count = (size_t)loader->need.slots;
@@ -203,25 +183,15 @@ static void open_worker(void *context, size_t index, uint32_t thread) {
     }
 }
 
-static weir_status open_workers(weir_pipeline__loader *loader, weir_error *error) {
-    opening o = {.loader = loader};
-    weir__parallel(loader->env, weir__threads_or_processors(0), loader->options->workers - 1, open_worker,
-                   &o);
-    if (error && o.status != WEIR_OK)
-        *error = o.error;
-    return o.status;
-}
-
 /* Where the run begins or resumes. */
 static weir_status find_start(weir_pipeline__loader *loader, weir_error *error) {
     const weir_run_options *o = loader->options;
-    weir_pipeline__run_state here = {.policy = o->policy, .workers = o->workers};
     weir_pipeline__restored *start = &loader->start;
     weir_status status = WEIR_OK;
     *start = (weir_pipeline__restored){.step = o->first_step, .start_position = o->first_step};
     if (o->state)
-        status = weir_pipeline__checkpoint_restore(&loader->schedule, loader->mix, &here, o->state,
-                                                   o->state_size, start, error);
+        status = weir_pipeline__checkpoint_restore(&loader->schedule, loader->mix, o->state, o->state_size,
+                                                   start, error);
     loader->step = start->step;
     if (status != WEIR_OK || start->step <= loader->schedule.end)
         return status;
@@ -290,8 +260,16 @@ weir_status weir_pipeline__loader_open(weir_pipeline__loader *loader, const weir
     loader->need = (weir_pipeline__memory_need){.slots = weir_prefetch_slot_count(&prefetching),
                                                 .workers = options->workers,
                                                 .places = options->device ? options->depth : 0};
-    if (options->workers > WEIR_PIPELINE__WORKERS_MAX || loader->need.slots > SLOTS_MAX)
-        return too_many(&loader->need, error);
+    if (options->workers > WEIR_PIPELINE__WORKERS_MAX || loader->need.slots > SLOTS_MAX) {
+        weir_status status = weir__fail(
+            error, WEIR_CONTRACT_VIOLATION, operator_name,
+            "%u workers and %llu slots (batches ahead of each worker, and the queue) are too many: %d and %d "
+            "are the most; lower the workers, their buffers or the queue",
+            options->workers, (unsigned long long)loader->need.slots, WEIR_PIPELINE__WORKERS_MAX, SLOTS_MAX);
+        weir__note_uint(error, "workers", options->workers);
+        weir__note_uint(error, "slots", loader->need.slots);
+        return status;
+    }
     WEIR__TRY(weir_pipeline__schedule_open(&loader->schedule, env, options, error));
     if (options->shard_mode == WEIR_SHARD_CONTIGUOUS && loader->schedule.end == WEIR_ENDLESS)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
@@ -321,7 +299,12 @@ weir_status weir_pipeline__loader_start(weir_pipeline__loader *loader, const wei
     weir_prefetch_options prefetching = prefetch_options(loader);
     uint32_t lanes = loader->lane_count;
     weir_prefetch *prefetch;
-    WEIR__TRY(open_workers(loader, error));
+    opening o = {.loader = loader};
+    weir__parallel(loader->env, weir__threads_or_processors(0), loader->options->workers - 1, open_worker,
+                   &o);
+    if (error && o.status != WEIR_OK)
+        *error = o.error;
+    WEIR__TRY(o.status);
     WEIR__TRY(open_slots(loader, plan, memory, error));
     if (loader->unit > 0)
         WEIR__TRY(weir__crew_open(&loader->crew, loader->env, lanes, loader->options->workers - lanes, loader,

@@ -10,47 +10,32 @@
 #include "pipeline/prefetch.h"
 
 static uint32_t next_number(const weir_prefetch *prefetch, uint32_t number) {
-    return number + 1 == prefetch->worker_count ? 0 : number + 1;
+    return number + 1 == prefetch->options.workers ? 0 : number + 1;
 }
 
 static bool has_something(weir_pipeline__worker *worker) {
     return weir_pipeline__ring_has_item(&worker->ring) || weir_pipeline__ring_is_at_failure(&worker->ring);
 }
 
-static weir_pipeline__pick pick_strictly(weir_prefetch *prefetch) {
-    uint32_t number = prefetch->next_worker;
-    while (weir_pipeline__worker_is_done(&prefetch->workers[number]))
-        number = next_number(prefetch, number);
-    weir_pipeline__worker *worker = &prefetch->workers[number];
-    bool is_ready =
-        prefetch->belt.places ? weir_pipeline__belt_is_ready(&prefetch->belt) : has_something(worker);
-    return (weir_pipeline__pick){worker, is_ready};
-}
-
-static uint64_t find_slowest(const weir_prefetch *prefetch) {
-    uint64_t slowest = UINT64_MAX;
-    for (uint32_t i = 0; i < prefetch->worker_count; i++) {
-        const weir_pipeline__worker *worker = &prefetch->workers[i];
-        if (!weir_pipeline__worker_is_done(worker) && worker->consumed < slowest)
-            slowest = worker->consumed;
-    }
-    return slowest;
-}
-
 /* The slowest never becomes slower, so what was found earlier is no more than what it is now. */
 static bool may_give(weir_prefetch *prefetch, const weir_pipeline__worker *worker) {
     if (weir_pipeline__worker_is_done(worker))
         return false;
-    if (worker->consumed - prefetch->slowest < prefetch->max_lead)
+    if (worker->consumed - prefetch->slowest < prefetch->options.max_lead)
         return true;
-    prefetch->slowest = find_slowest(prefetch);
-    return worker->consumed - prefetch->slowest < prefetch->max_lead;
+    prefetch->slowest = UINT64_MAX;
+    for (uint32_t i = 0; i < prefetch->options.workers; i++) {
+        const weir_pipeline__worker *other = &prefetch->workers[i];
+        if (!weir_pipeline__worker_is_done(other) && other->consumed < prefetch->slowest)
+            prefetch->slowest = other->consumed;
+    }
+    return worker->consumed - prefetch->slowest < prefetch->options.max_lead;
 }
 
 static weir_pipeline__pick pick_what_is_there(weir_prefetch *prefetch) {
     weir_pipeline__worker *first = NULL;
     uint32_t number = prefetch->next_worker, skips = 0;
-    for (uint32_t i = 0; i < prefetch->worker_count; i++, number = next_number(prefetch, number)) {
+    for (uint32_t i = 0; i < prefetch->options.workers; i++, number = next_number(prefetch, number)) {
         weir_pipeline__worker *worker = &prefetch->workers[number];
         if (!may_give(prefetch, worker))
             continue;
@@ -58,12 +43,20 @@ static weir_pipeline__pick pick_what_is_there(weir_prefetch *prefetch) {
             return (weir_pipeline__pick){worker, true};
         if (!first)
             first = worker;
-        if (++skips > prefetch->max_skips_per_round)
+        if (++skips > prefetch->options.max_skips_per_round)
             break;
     }
     return (weir_pipeline__pick){first, false};
 }
 
 weir_pipeline__pick weir_pipeline__pick_worker(weir_prefetch *prefetch) {
-    return prefetch->policy == WEIR_POLICY_STRICT ? pick_strictly(prefetch) : pick_what_is_there(prefetch);
+    uint32_t number = prefetch->next_worker;
+    if (prefetch->options.policy != WEIR_POLICY_STRICT)
+        return pick_what_is_there(prefetch);
+    while (weir_pipeline__worker_is_done(&prefetch->workers[number]))
+        number = next_number(prefetch, number);
+    weir_pipeline__worker *worker = &prefetch->workers[number];
+    bool is_ready =
+        prefetch->belt.places ? weir_pipeline__belt_is_ready(&prefetch->belt) : has_something(worker);
+    return (weir_pipeline__pick){worker, is_ready};
 }

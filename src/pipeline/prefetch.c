@@ -14,31 +14,29 @@ static weir_status fail_cancelled(weir_error *error) {
                       "the prefetcher was cancelled, or has failed before; open a new one");
 }
 
-static weir_status fail_all_held(const weir_prefetch *prefetch, weir_error *error) {
-    weir_status status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
-                                    "%u items are held, as many as queue_size allows; release one before "
-                                    "taking the next, or open with a larger queue_size",
-                                    prefetch->slots.spares_max);
-    weir__note_uint(error, "held", prefetch->slots.spares_max);
-    return status;
-}
-
-/* Moves the worker's next item out of its ring, or the next one off the belt, and a spare there. */
-static void take_item(weir_prefetch *prefetch, weir_pipeline__worker *worker, weir_item *item) {
+/* Moves the worker's next item out of its ring, or the next one off the belt, and a spare there. Returns the
+ * worker that could not make it; else NULL. */
+static const weir_pipeline__worker *take_item(weir_prefetch *prefetch, weir_pipeline__worker *worker,
+                                              weir_item *item) {
     uint32_t spare = weir_pipeline__slots_next_spare(&prefetch->slots), maker = worker->number, slot;
     if (prefetch->belt.places) { /* who made it is not who the order names */
         const weir_pipeline__belt_place *place =
             weir_pipeline__belt_place_of(&prefetch->belt, prefetch->belt.taken);
         slot = place->slot;
         maker = place->worker;
+        if (place->has_failed)
+            return &prefetch->workers[maker];
         prefetch->workers[maker].ring.taken_own++;
         weir_pipeline__belt_take(&prefetch->belt, prefetch->env, spare);
-    } else
+    } else {
+        if (!weir_pipeline__ring_has_item(&worker->ring))
+            return worker;
         slot = weir_pipeline__ring_take(&worker->ring, prefetch->env, spare);
+    }
     weir_pipeline__slots_hold(&prefetch->slots, slot);
     *item = (weir_item){.epoch = worker->cursor.epoch,
                         .position = worker->cursor.position,
-                        .key = prefetch->key,
+                        .key = prefetch->options.key,
                         .worker = maker,
                         .slot_index = slot,
                         .slot = prefetch->addresses[slot],
@@ -48,30 +46,8 @@ static void take_item(weir_prefetch *prefetch, weir_pipeline__worker *worker, we
         prefetch->active_count--;
     else
         weir_pipeline__cursor_advance(&worker->cursor);
-    prefetch->next_worker = worker->number + 1 == prefetch->worker_count ? 0 : worker->number + 1;
-}
-
-static bool is_cancelled(const weir_prefetch *prefetch) {
-    return atomic_load_explicit(&prefetch->is_cancelled, memory_order_acquire) != 0;
-}
-
-/* One failure ends all: what the other workers still make is never taken. */
-static weir_status surface_failure(weir_prefetch *prefetch, const weir_pipeline__worker *worker,
-                                   weir_error *error) {
-    weir_status status = worker->failure_status;
-    if (error)
-        *error = worker->failure;
-    weir_prefetch_cancel(prefetch);
-    return status;
-}
-
-/* The worker that could not make what is ready; NULL if it is an item. */
-static const weir_pipeline__worker *find_failure(weir_prefetch *prefetch, weir_pipeline__worker *worker) {
-    if (!prefetch->belt.places)
-        return weir_pipeline__ring_has_item(&worker->ring) ? NULL : worker;
-    const weir_pipeline__belt_place *place =
-        weir_pipeline__belt_place_of(&prefetch->belt, prefetch->belt.taken);
-    return place->has_failed ? &prefetch->workers[place->worker] : NULL;
+    prefetch->next_worker = worker->number + 1 == prefetch->options.workers ? 0 : worker->number + 1;
+    return NULL;
 }
 
 static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *item, bool *is_ready,
@@ -80,15 +56,21 @@ static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
                           "this prefetcher was opened before a fork, and its workers live in the parent; "
                           "open one in the child");
-    if (is_cancelled(prefetch))
+    if (weir_pipeline__is_cancelled(prefetch))
         return fail_cancelled(error);
     *is_ready = true;
     if (prefetch->active_count == 0) {
         *item = (weir_item){0};
         return WEIR_OK;
     }
-    if (!weir_pipeline__slots_have_spare(&prefetch->slots))
-        return fail_all_held(prefetch, error);
+    if (!weir_pipeline__slots_have_spare(&prefetch->slots)) {
+        weir_status status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
+                                        "%u items are held, as many as queue_size allows; release one before "
+                                        "taking the next, or open with a larger queue_size",
+                                        prefetch->slots.spares_max);
+        weir__note_uint(error, "held", prefetch->slots.spares_max);
+        return status;
+    }
     weir_pipeline__pick pick = weir_pipeline__pick_worker(prefetch);
     weir_pipeline__worker *worker = pick.worker;
     if (!pick.is_ready) {
@@ -100,14 +82,16 @@ static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *
             prefetch->belt.places
                 ? weir_pipeline__belt_await_item(&prefetch->belt, prefetch->env, &prefetch->is_cancelled)
                 : weir_pipeline__ring_await_item(&worker->ring, prefetch->env, &prefetch->is_cancelled);
-        if (is_cancelled(prefetch))
+        if (weir_pipeline__is_cancelled(prefetch))
             return fail_cancelled(error);
     }
-    const weir_pipeline__worker *failed = find_failure(prefetch, worker);
-    if (failed)
-        return surface_failure(prefetch, failed, error);
-    take_item(prefetch, worker, item);
-    return WEIR_OK;
+    const weir_pipeline__worker *failed = take_item(prefetch, worker, item);
+    if (!failed)
+        return WEIR_OK;
+    if (error)
+        *error = failed->failure;
+    weir_prefetch_cancel(prefetch); /* one failure ends all: what others still make is never taken */
+    return failed->failure_status;
 }
 
 weir_status weir_prefetch_next(weir_prefetch *prefetch, weir_item *item, weir_error *error) {
@@ -134,7 +118,7 @@ void weir_prefetch_release(weir_prefetch *prefetch, const weir_item *item) {
 void weir_prefetch_cancel(weir_prefetch *prefetch) {
     int kept = errno; /* a signal handler leaves it as it was */
     (void)atomic_exchange(&prefetch->is_cancelled, 1);
-    for (uint32_t i = 0; i < prefetch->worker_count; i++) {
+    for (uint32_t i = 0; i < prefetch->options.workers; i++) {
         weir__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.consumer_sleeps);
         weir__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.producer_sleeps);
     }
@@ -144,24 +128,21 @@ void weir_prefetch_cancel(weir_prefetch *prefetch) {
 
 /* ---- Measuring ------------------------------------------------------------------------------- */
 
-static weir_worker_metrics measure_worker(const weir_pipeline__worker *worker) {
-    uint64_t made = atomic_load_explicit(&worker->ring.made, memory_order_relaxed);
-    return (weir_worker_metrics){
-        .produced = made,
-        .consumed = worker->ring.taken_own,
-        .wait_ns = atomic_load_explicit(&worker->wait_ns, memory_order_relaxed),
-        .stalls = worker->stalls,
-        .occupied = WEIR__NARROW(uint32_t, made - worker->ring.taken_own),
-    };
-}
-
 void weir_prefetch_measure(const weir_prefetch *prefetch, weir_prefetch_metrics *metrics,
                            weir_worker_metrics *workers) {
     *metrics = (weir_prefetch_metrics){.consumer_wait_ns = prefetch->wait_ns,
                                        .held = weir_pipeline__slots_held(&prefetch->slots),
-                                       .workers = prefetch->worker_count};
-    for (uint32_t i = 0; i < prefetch->worker_count; i++) {
-        weir_worker_metrics measured = measure_worker(&prefetch->workers[i]);
+                                       .workers = prefetch->options.workers};
+    for (uint32_t i = 0; i < prefetch->options.workers; i++) {
+        const weir_pipeline__worker *worker = &prefetch->workers[i];
+        uint64_t made = atomic_load_explicit(&worker->ring.made, memory_order_relaxed);
+        weir_worker_metrics measured = {
+            .produced = made,
+            .consumed = worker->ring.taken_own,
+            .wait_ns = atomic_load_explicit(&worker->wait_ns, memory_order_relaxed),
+            .stalls = worker->stalls,
+            .occupied = WEIR__NARROW(uint32_t, made - worker->ring.taken_own),
+        };
         metrics->produced += measured.produced;
         metrics->consumed += measured.consumed;
         metrics->stalls += measured.stalls;

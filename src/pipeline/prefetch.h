@@ -7,6 +7,7 @@
 #ifndef WEIR_PIPELINE_PREFETCH_H
 #define WEIR_PIPELINE_PREFETCH_H
 
+#include "base/block.h"
 #include "base/fork_mark.h"
 #include "pipeline/belt.h"
 #include "pipeline/item_slots.h"
@@ -44,23 +45,15 @@ typedef struct weir_pipeline__worker {
 
 struct weir_prefetch {
     const weir_env *env;
-    void *memory; /* what this struct and its arrays lie in */
+    weir__block block; /* what this struct, its arrays and slots of its own lie in */
 
     /* Never written after open. */
-    weir_source source;
-    uint64_t key;
-    uint64_t epochs;
+    weir_prefetch_options options; /* with the defaults in place; the slots' list and the state are gone */
     weir_pipeline__shards shards;
-    weir_policy policy;
-    uint32_t max_lead;
-    uint32_t max_skips_per_round;
-    uint32_t worker_count;
     weir_pipeline__worker *workers;
     weir_pipeline__belt belt; /* that all workers fill; without places: each fills a ring of its own */
     void **addresses;         /* of the slots */
-    void *own_slots;          /* mapped, or NULL if they are the caller's */
-    size_t own_slots_size;
-    weir__fork_mark mark; /* of the process that has the workers */
+    weir__fork_mark mark;     /* of the process that has the workers */
 
     /* The consumer's. */
     _Alignas(WEIR__CACHE_LINE) uint32_t next_worker;
@@ -78,6 +71,15 @@ weir_status weir_pipeline__prefetch_options_check(const weir_prefetch_options *o
 
 /* A worker's thread: makes its items from `first` on until they end, it fails, or all is cancelled. */
 void *weir_pipeline__worker_run(void *worker);
+
+/* Puts a default in place of a zero. */
+static inline void weir_pipeline__set_default(uint32_t *option, uint32_t value) {
+    *option = *option ? *option : value;
+}
+
+static inline bool weir_pipeline__is_cancelled(const weir_prefetch *prefetch) {
+    return atomic_load_explicit(&prefetch->is_cancelled, memory_order_acquire) != 0;
+}
 
 /* Whether a worker has no more items to give. */
 static inline bool weir_pipeline__worker_is_done(const weir_pipeline__worker *worker) {

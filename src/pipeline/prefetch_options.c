@@ -18,38 +18,38 @@ const char *weir_shard_mode_name(weir_shard_mode mode) {
     return (unsigned)mode < 2 ? weir_pipeline__shard_modes[mode] : "unknown";
 }
 
-weir_status weir_policy_parse(const char *name, weir_policy *out, weir_error *error) {
-    for (unsigned i = 0; i < 2; i++)
-        if (strcmp(name, weir_pipeline__policies[i]) == 0) {
-            *out = (weir_policy)i;
+/* Both have two names. */
+static weir_status parse(const char *const names[2], const char *what, const char *name, unsigned *out,
+                         weir_error *error) {
+    for (*out = 0; *out < 2; ++*out)
+        if (strcmp(name, names[*out]) == 0)
             return WEIR_OK;
-        }
     return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
-                      "there is no policy '%s'; use strict or best_effort", name);
+                      "there is no %s '%s'; use %s or %s", what, name, names[0], names[1]);
+}
+
+weir_status weir_policy_parse(const char *name, weir_policy *out, weir_error *error) {
+    unsigned number;
+    WEIR__TRY(parse(weir_pipeline__policies, "policy", name, &number, error));
+    *out = (weir_policy)number;
+    return WEIR_OK;
 }
 
 weir_status weir_shard_mode_parse(const char *name, weir_shard_mode *out, weir_error *error) {
-    for (unsigned i = 0; i < 2; i++)
-        if (strcmp(name, weir_pipeline__shard_modes[i]) == 0) {
-            *out = (weir_shard_mode)i;
-            return WEIR_OK;
-        }
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
-                      "there is no shard mode '%s'; use interleaved or contiguous", name);
+    unsigned number;
+    WEIR__TRY(parse(weir_pipeline__shard_modes, "shard mode", name, &number, error));
+    *out = (weir_shard_mode)number;
+    return WEIR_OK;
 }
 
 /* ---- Defaults -------------------------------------------------------------------------------- */
 
-static uint32_t or_default(uint32_t value, uint32_t standard) {
-    return value ? value : standard;
-}
-
 static void fill_defaults(weir_prefetch_options *options) {
-    options->max_lead = or_default(options->max_lead, WEIR_PREFETCH_LEAD);
-    options->max_skips_per_round = or_default(options->max_skips_per_round, WEIR_PREFETCH_SKIPS);
-    options->workers = or_default(options->workers, WEIR_PREFETCH_WORKERS);
-    options->buffer_size = or_default(options->buffer_size, WEIR_PREFETCH_BUFFER);
-    options->queue_size = or_default(options->queue_size, WEIR_PREFETCH_QUEUE);
+    weir_pipeline__set_default(&options->max_lead, WEIR_PREFETCH_LEAD);
+    weir_pipeline__set_default(&options->max_skips_per_round, WEIR_PREFETCH_SKIPS);
+    weir_pipeline__set_default(&options->workers, WEIR_PREFETCH_WORKERS);
+    weir_pipeline__set_default(&options->buffer_size, WEIR_PREFETCH_BUFFER);
+    weir_pipeline__set_default(&options->queue_size, WEIR_PREFETCH_QUEUE);
 }
 
 uint64_t weir_prefetch_slot_count(const weir_prefetch_options *options) {
@@ -67,45 +67,6 @@ static weir_status refuse(weir_error *error, const char *name, uint64_t value, c
     return status;
 }
 
-static weir_status check_iterator(const weir_prefetch_options *options, weir_error *error) {
-    if (!options->source.produce)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
-                          "the source has no produce function");
-    if (options->start_position > options->source.length)
-        return refuse(error, "start_position", options->start_position,
-                      "it must not lie beyond the source's end");
-    if (options->epochs > 0 && options->start_epoch > UINT64_MAX - (options->epochs - 1))
-        return refuse(error, "start_epoch", options->start_epoch, "with that many epochs it passes 2^64-1");
-    if ((unsigned)options->shard_mode > WEIR_SHARD_CONTIGUOUS)
-        return refuse(error, "shard_mode", (unsigned)options->shard_mode, "there is no such mode");
-    if (options->source.length == WEIR_ENDLESS && options->shard_mode == WEIR_SHARD_CONTIGUOUS)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
-                          "an endless source has no contiguous blocks; use interleaved shards");
-    if (options->shares_items &&
-        (options->policy != WEIR_POLICY_STRICT || options->shard_mode != WEIR_SHARD_INTERLEAVED ||
-         options->drop_remainder || options->epochs != 1))
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
-                          "items are shared in strict order, in one pass of interleaved shards without a "
-                          "dropped remainder; leave shares_items out, or change these");
-    return WEIR_OK;
-}
-
-static weir_status check_slots(const weir_prefetch_options *options, weir_error *error) {
-    uint64_t slot_count = weir_prefetch_slot_count(options);
-    if (options->workers > WEIR_PIPELINE__WORKERS_MAX)
-        return refuse(error, "workers", options->workers, "4096 is the most");
-    if (slot_count > WEIR_PIPELINE__SLOTS_MAX)
-        return refuse(error, "slot_count", slot_count, "ask for fewer slots");
-    if (!options->slots)
-        return options->slot_size > 0
-                   ? WEIR_OK
-                   : refuse(error, "slot_size", 0, "say how large a slot is, or give slots");
-    for (uint64_t i = 0; i < slot_count; i++)
-        if (!options->slots[i])
-            return refuse(error, "slot", i, "its address is NULL");
-    return WEIR_OK;
-}
-
 weir_status weir_pipeline__prefetch_options_check(const weir_prefetch_options *given,
                                                   weir_prefetch_options *out, weir_error *error) {
     WEIR__TRY(
@@ -113,6 +74,34 @@ weir_status weir_pipeline__prefetch_options_check(const weir_prefetch_options *g
     if ((unsigned)out->policy > WEIR_POLICY_BEST_EFFORT)
         return refuse(error, "policy", (unsigned)out->policy, "there is no such policy");
     fill_defaults(out);
-    WEIR__TRY(check_iterator(out, error));
-    return check_slots(out, error);
+    if (!out->source.produce)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
+                          "the source has no produce function");
+    if (out->start_position > out->source.length)
+        return refuse(error, "start_position", out->start_position,
+                      "it must not lie beyond the source's end");
+    if (out->epochs > 0 && out->start_epoch > UINT64_MAX - (out->epochs - 1))
+        return refuse(error, "start_epoch", out->start_epoch, "with that many epochs it passes 2^64-1");
+    if ((unsigned)out->shard_mode > WEIR_SHARD_CONTIGUOUS)
+        return refuse(error, "shard_mode", (unsigned)out->shard_mode, "there is no such mode");
+    if (out->source.length == WEIR_ENDLESS && out->shard_mode == WEIR_SHARD_CONTIGUOUS)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
+                          "an endless source has no contiguous blocks; use interleaved shards");
+    if (out->shares_items &&
+        (out->policy != WEIR_POLICY_STRICT || out->shard_mode != WEIR_SHARD_INTERLEAVED ||
+         out->drop_remainder || out->epochs != 1))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
+                          "items are shared in strict order, in one pass of interleaved shards without a "
+                          "dropped remainder; leave shares_items out, or change these");
+    uint64_t slot_count = weir_prefetch_slot_count(out);
+    if (out->workers > WEIR_PIPELINE__WORKERS_MAX)
+        return refuse(error, "workers", out->workers, "4096 is the most");
+    if (slot_count > WEIR_PIPELINE__SLOTS_MAX)
+        return refuse(error, "slot_count", slot_count, "ask for fewer slots");
+    if (!out->slots && out->slot_size == 0)
+        return refuse(error, "slot_size", 0, "say how large a slot is, or give slots");
+    for (uint64_t i = 0; out->slots && i < slot_count; i++)
+        if (!out->slots[i])
+            return refuse(error, "slot", i, "its address is NULL");
+    return WEIR_OK;
 }

@@ -51,9 +51,9 @@ typedef struct saved_state {
 
 static saved_state state_of(const weir_prefetch *prefetch, const uint64_t *mark) {
     return (saved_state){.shards = prefetch->shards,
-                         .key = prefetch->key,
-                         .epochs = prefetch->epochs,
-                         .policy = prefetch->policy,
+                         .key = prefetch->options.key,
+                         .epochs = prefetch->options.epochs,
+                         .policy = prefetch->options.policy,
                          .next_worker = mark ? WEIR__NARROW(uint32_t, mark[0]) : prefetch->next_worker,
                          .prefetch = prefetch,
                          .mark = mark};
@@ -111,7 +111,7 @@ static const weir__shape configuration_shape = {
 
 void weir_pipeline__prefetch_mark(const weir_prefetch *prefetch, uint64_t *mark) {
     mark[0] = prefetch->next_worker;
-    for (uint32_t i = 0; i < prefetch->worker_count; i++)
+    for (uint32_t i = 0; i < prefetch->options.workers; i++)
         mark[1 + i] = prefetch->workers[i].consumed;
 }
 
@@ -174,41 +174,26 @@ static bool read_worker(const saved_state *saved, uint32_t number, const weir_cb
     return after.epoch == read.epoch && after.place == read.place;
 }
 
-/* The count of the worker that gave last; 0 if none has. */
-static bool read_last_worker(const saved_state *saved, uint64_t *consumed) {
-    uint32_t last = (saved->next_worker ? saved->next_worker : saved->shards.workers) - 1;
-    weir_cbor_iterator it = weir_cbor_children(&saved->workers);
-    weir_cbor_value value;
-    for (uint32_t i = 0; i <= last; i++)
-        if (!weir_cbor_next(&it, NULL, &value))
-            return false;
-    return read_worker(saved, last, &value, consumed);
-}
-
-/* Whether all workers' counts are those of one place in strict order, and which. */
+/* Whether all workers' counts are those of one place in strict order, and which: that of the worker that gave
+ * last says it, and the others must fit. */
 static bool read_strict_place(const saved_state *saved, strict_place *out) {
-    uint64_t last, consumed;
-    if (!read_last_worker(saved, &last) || (saved->next_worker > 0 && last == 0))
-        return false;
-    *out = (strict_place){last - (saved->next_worker > 0), saved->next_worker};
-    weir_cbor_iterator it = weir_cbor_children(&saved->workers);
-    weir_cbor_value value;
-    for (uint32_t i = 0; i < saved->shards.workers; i++)
-        if (!weir_cbor_next(&it, NULL, &value) || !read_worker(saved, i, &value, &consumed) ||
-            consumed != strict_count(&saved->shards, i, *out))
-            return false;
+    uint32_t next = saved->next_worker, last = (next ? next : saved->shards.workers) - 1;
+    for (int pass = 0; pass < 2; pass++) {
+        weir_cbor_iterator it = weir_cbor_children(&saved->workers);
+        weir_cbor_value value;
+        uint64_t consumed;
+        for (uint32_t i = 0; i < saved->shards.workers; i++) {
+            if (!weir_cbor_next(&it, NULL, &value) || !read_worker(saved, i, &value, &consumed))
+                return false;
+            if (pass == 0 && i == last && next > 0 && consumed == 0)
+                return false;
+            if (pass == 0 && i == last)
+                *out = (strict_place){consumed - (next > 0), next};
+            if (pass == 1 && consumed != strict_count(&saved->shards, i, *out))
+                return false;
+        }
+    }
     return true;
-}
-
-static weir_status restore_best_effort(weir_prefetch *prefetch, const saved_state *saved, weir_error *error) {
-    weir_cbor_iterator it = weir_cbor_children(&saved->workers);
-    weir_cbor_value value;
-    for (uint32_t i = 0; i < prefetch->worker_count; i++)
-        if (!weir_cbor_next(&it, NULL, &value) ||
-            !read_worker(saved, i, &value, &prefetch->workers[i].consumed))
-            return refuse(error, "worker_states holds a place that a worker cannot have");
-    prefetch->next_worker = saved->next_worker;
-    return WEIR_OK;
 }
 
 /* If the order is the sequential one under both numbers of workers, what was consumed is its first items, and
@@ -218,13 +203,13 @@ static weir_status restore_strict(weir_prefetch *prefetch, const saved_state *sa
     uint64_t consumed;
     if (!read_strict_place(saved, &place))
         return refuse(error, "worker_states are not those of one place in strict order");
-    if (saved->shards.workers != prefetch->worker_count) {
+    if (saved->shards.workers != prefetch->options.workers) {
         if (__builtin_mul_overflow(place.rounds, saved->shards.workers, &consumed) ||
             __builtin_add_overflow(consumed, place.next_worker, &consumed))
             return refuse(error, "more than 2^64 items were consumed");
-        place = (strict_place){consumed / prefetch->worker_count, consumed % prefetch->worker_count};
+        place = (strict_place){consumed / prefetch->options.workers, consumed % prefetch->options.workers};
     }
-    for (uint32_t i = 0; i < prefetch->worker_count; i++)
+    for (uint32_t i = 0; i < prefetch->options.workers; i++)
         prefetch->workers[i].consumed = strict_count(&prefetch->shards, i, place);
     prefetch->next_worker = WEIR__NARROW(uint32_t, place.next_worker);
     return WEIR_OK;
@@ -235,13 +220,13 @@ static weir_status restore_strict(weir_prefetch *prefetch, const saved_state *sa
 static weir_status compare_workers(const weir_prefetch *prefetch, const weir_pipeline__shards *saved,
                                    weir_error *error) {
     char saved_text[24], now_text[24];
-    if (saved->workers == prefetch->worker_count)
+    if (saved->workers == prefetch->options.workers)
         return WEIR_OK;
-    if (prefetch->policy == WEIR_POLICY_STRICT && weir_pipeline__order_is_sequential(&prefetch->shards) &&
-        weir_pipeline__order_is_sequential(saved))
+    if (prefetch->options.policy == WEIR_POLICY_STRICT &&
+        weir_pipeline__order_is_sequential(&prefetch->shards) && weir_pipeline__order_is_sequential(saved))
         return WEIR_OK;
     snprintf(saved_text, sizeof saved_text, "%u", saved->workers);
-    snprintf(now_text, sizeof now_text, "%u", prefetch->worker_count);
+    snprintf(now_text, sizeof now_text, "%u", prefetch->options.workers);
     return mismatch(error, "workers", saved_text, now_text,
                     "resume with as many; their number can change only under strict order with interleaved "
                     "shards, in one pass without a dropped remainder or where it divides every pass");
@@ -279,6 +264,14 @@ weir_status weir_pipeline__prefetch_restore(weir_prefetch *prefetch, const void 
     WEIR__TRY(weir__read(&r, &state, &shape, &saved));
     WEIR__TRY(compare_configuration(prefetch, &state, error));
     WEIR__TRY(compare_workers(prefetch, &saved.shards, error));
-    return prefetch->policy == WEIR_POLICY_STRICT ? restore_strict(prefetch, &saved, error)
-                                                  : restore_best_effort(prefetch, &saved, error);
+    if (prefetch->options.policy == WEIR_POLICY_STRICT)
+        return restore_strict(prefetch, &saved, error);
+    weir_cbor_iterator it = weir_cbor_children(&saved.workers);
+    weir_cbor_value value;
+    for (uint32_t i = 0; i < prefetch->options.workers; i++)
+        if (!weir_cbor_next(&it, NULL, &value) ||
+            !read_worker(&saved, i, &value, &prefetch->workers[i].consumed))
+            return refuse(error, "worker_states holds a place that a worker cannot have");
+    prefetch->next_worker = saved.next_worker;
+    return WEIR_OK;
 }

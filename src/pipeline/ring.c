@@ -8,19 +8,13 @@ static inline const uint32_t *futex_word(const _Atomic uint32_t *word) {
     return (const uint32_t *)(const void *)word;
 }
 
-void weir_pipeline__ring_init(weir_pipeline__ring *ring, uint32_t *entries, uint32_t capacity) {
+void weir_pipeline__ring_init(weir_pipeline__ring *ring, uint32_t *entries, uint32_t capacity,
+                              uint32_t first_slot) {
     ring->entries = entries;
     ring->capacity = capacity;
     ring->chunk = capacity < 8 ? 1 : capacity / 4;
-    ring->taken_own = ring->made_seen = 0;
-    ring->made_own = ring->taken_seen = 0;
-    ring->take_place = ring->make_place = 0;
-    atomic_init(&ring->taken, 0);
-    atomic_init(&ring->made, 0);
-    atomic_init(&ring->consumer_sleeps, 0);
-    atomic_init(&ring->producer_sleeps, 0);
-    atomic_init(&ring->wake_at, 0);
-    atomic_init(&ring->has_failed, false);
+    for (uint32_t i = 0; i < capacity; i++)
+        entries[i] = first_slot + i;
 }
 
 /* ---- The consumer's side --------------------------------------------------------------------- */

@@ -47,8 +47,9 @@ typedef struct weir_pipeline__ring {
     _Atomic bool has_failed; /* `made` is final, and a failure comes after it */
 } weir_pipeline__ring;
 
-/* An empty ring whose places have the slots that `entries` names. */
-void weir_pipeline__ring_init(weir_pipeline__ring *ring, uint32_t *entries, uint32_t capacity);
+/* An empty ring, zeroed before, whose places have the slots from first_slot on. */
+void weir_pipeline__ring_init(weir_pipeline__ring *ring, uint32_t *entries, uint32_t capacity,
+                              uint32_t first_slot);
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
  * run that is killed at any moment can be resumed. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/options.h"
 #include "batch/builder.h"
 #include "device/device.h"
@@ -25,11 +26,9 @@ typedef enum run_phase { OPENED, STARTED, ENDED, STOPPED, FAILED } run_phase;
 
 struct weir_run {
     const weir_env *env;
-    weir_run_options options; /* with the defaults in place; what it points to and is used later is below */
-    char *device;
-    uint8_t *token;
-    weir_store **stores;
-    uint8_t *state;
+    weir_run_options options; /* with the defaults in place; what they point to and is used later is … */
+    weir__arena kept;         /* … here, or … */
+    uint8_t *resumed;         /* … the state that was read from a file */
     weir_pipeline__run_files files;
     weir_pipeline__loader loader;
     weir_pipeline__staging staging; /* zeros without a device */
@@ -57,40 +56,28 @@ struct weir_run {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static weir_status copy_bytes(const weir_env *env, const void *from, size_t size, void *to,
-                              weir_error *error) {
-    void *copy = weir__allocate(env, size ? size : 1, 1);
-    if (!copy)
-        return weir__out_of_memory(error, operator_name, size);
-    if (size > 0) /* `from` may be NULL else */
-        memcpy(copy, from, size);
-    memcpy(to, &copy, sizeof copy);
-    return WEIR_OK;
+static void *keep(weir_run *run, const void *from, size_t size) {
+    void *copy = weir__arena_take(&run->kept, size);
+    return copy && size > 0 ? memcpy(copy, from, size) : copy; /* `from` may be NULL else */
 }
 
 /* Copies what the options point to and is used after opening. */
 static weir_status keep_options(weir_run *run, weir_error *error) {
     weir_run_options *o = &run->options;
-    if (!o->token) {
-        o->token = weir_manifest_describe(o->manifest)->token;
-        o->token_size = WEIR_TOKEN_SIZE;
-    }
-    weir_status status = copy_bytes(run->env, o->token, o->token_size, &run->token, error);
-    if (status == WEIR_OK)
-        status = copy_bytes(run->env, o->stores, o->store_count * sizeof *o->stores, &run->stores, error);
-    if (status == WEIR_OK && o->device)
-        status = copy_bytes(run->env, o->device, strlen(o->device) + 1, &run->device, error);
-    if (status == WEIR_OK)
-        status = weir_pipeline__run_files_open(&run->files, run->env, o, error);
-    if (status == WEIR_OK && run->files.resume)
-        status = weir_pipeline__run_files_read(&run->files, run->env, &run->state, &o->state_size, error);
-    else if (status == WEIR_OK && o->state)
-        status = copy_bytes(run->env, o->state, o->state_size, &run->state, error);
-    o->token = run->token;
-    o->stores = run->stores;
-    o->device = run->device;
-    o->state = run->state;
-    return status;
+    bool has_token = o->token != NULL;
+    o->token_size = has_token ? o->token_size : WEIR_TOKEN_SIZE;
+    o->token = keep(run, has_token ? o->token : weir_manifest_describe(o->manifest)->token, o->token_size);
+    o->stores = keep(run, o->stores, o->store_count * sizeof *o->stores);
+    o->device = o->device ? keep(run, o->device, strlen(o->device) + 1) : NULL;
+    o->state = o->state ? keep(run, o->state, o->state_size) : NULL;
+    if (run->kept.is_short)
+        return weir__out_of_memory(error, operator_name, 0);
+    WEIR__TRY(weir_pipeline__run_files_open(&run->files, run->env, o, error));
+    if (!run->files.resume)
+        return WEIR_OK;
+    WEIR__TRY(weir_pipeline__run_files_read(&run->files, run->env, &run->resumed, &o->state_size, error));
+    o->state = run->resumed;
+    return WEIR_OK;
 }
 
 static weir_status open_run(weir_run *run, weir_error *error) {
@@ -98,12 +85,12 @@ static weir_status open_run(weir_run *run, weir_error *error) {
     WEIR__TRY(weir_pipeline__run_settle(&run->options, error));
     WEIR__TRY(keep_options(run, error));
     WEIR__TRY(weir_pipeline__loader_open(&run->loader, run->env, &run->options, error));
-    if (run->state) /* it was read before */
-        WEIR__TRY(weir_checkpoint_read(run->state, o->state_size, &run->from, error));
+    if (o->state) /* it was read before */
+        WEIR__TRY(weir_checkpoint_read(o->state, o->state_size, &run->from, error));
     run->measured = weir__allocate_zero(run->env, run->loader.lane_count, sizeof *run->measured);
     if (!run->measured)
         return weir__out_of_memory(error, operator_name, run->loader.lane_count * sizeof *run->measured);
-    if (run->device)
+    if (run->options.device)
         weir_pipeline__staging_measure(&run->loader);
     WEIR__TRY(weir_pipeline__memory_plan(run->env, &run->loader.need, o->memory_limit,
                                          weir_manifest_describe(o->manifest)->token, &run->plan, error));
@@ -116,7 +103,7 @@ static weir_status open_run(weir_run *run, weir_error *error) {
                                 .queue_size = o->queue_size,
                                 .first_step = run->loader.step,
                                 .end = run->loader.schedule.end,
-                                .is_resumed = run->state != NULL,
+                                .is_resumed = o->state != NULL,
                                 .trace = run->files.trace,
                                 .checkpoint = run->files.checkpoint,
                                 .resumed_from = run->files.resume,
@@ -134,6 +121,7 @@ weir_status weir_run_open(const weir_env *env, const weir_run_options *given, we
         return weir__out_of_memory(error, operator_name, sizeof *run);
     run->env = env;
     run->options = options;
+    weir__arena_init(&run->kept, env);
     weir_cbor_writer_memory(&run->written, env);
     weir_status status = open_run(run, error);
     if (status != WEIR_OK) {
@@ -172,10 +160,8 @@ void weir_run_close(weir_run *run) {
     weir_pipeline__run_files_close(&run->files, env);
     weir__release(env, run->joined_memory);
     weir__release(env, run->measured);
-    weir__release(env, run->state);
-    weir__release(env, run->stores);
-    weir__release(env, run->token);
-    weir__release(env, run->device);
+    weir__release(env, run->resumed);
+    weir__arena_release(&run->kept);
     weir__release(env, run);
 }
 
@@ -187,8 +173,6 @@ uint64_t weir_run_step(const weir_run *run) {
 
 static weir_status write_state(weir_run *run, weir_error *error) {
     weir_pipeline__run_state state = {.step = weir_run_step(run),
-                                      .policy = run->options.policy,
-                                      .workers = run->options.workers,
                                       .prefetch = weir_pipeline__loader_prefetch(&run->loader),
                                       .mark = run->staging.mark};
     if (run->is_lost)
@@ -302,7 +286,7 @@ static weir_status digest_in_place(weir_run *run, const weir_taken *taken, uint8
     const uint8_t *data = taken->batch->data;
     if (!run->digester.batch)
         WEIR__TRY(weir_batch__digester_open(&run->digester, run->env, &tensors_alone, error));
-    if (run->device)
+    if (run->options.device)
         WEIR__TRY(weir_pipeline__staging_read(&run->staging, taken, &data, error));
     weir_batch__digest_tensors(&run->digester, taken->batch, data, digest);
     return WEIR_OK;
@@ -366,29 +350,24 @@ static weir_status begin_files(weir_run *run, weir_error *error) {
     return status;
 }
 
-/* The tables of mixed batches, if there is no device to have them. */
-static weir_status join_tables(weir_run *run, weir_error *error) {
-    uint32_t count;
-    const weir_batch__origin *origins = weir_batch__builder_origins(run->loader.workers[0].list[0], &count);
-    weir_memory host = weir__host_memory(run->env);
-    if (!origins || run->device)
-        return WEIR_OK;
-    uint64_t size = weir_pipeline__tables_size(origins, count);
-    uint8_t *next = run->joined_memory = weir__allocate(run->env, (size_t)size + 1, 1);
-    if (!run->joined_memory)
-        return weir__out_of_memory(error, operator_name, (size_t)size);
-    return weir_pipeline__tables_write(origins, count, &host, &next, &run->joined, error);
-}
-
 weir_status weir_run_start(weir_run *run, weir_error *error) {
     if (run->phase != OPENED)
         return WEIR_OK;
+    const weir_batch__recipe *recipe = &run->loader.workers[0].list[0]->recipe;
     weir_memory host = weir__host_memory(run->env);
     run->phase = FAILED;
     WEIR__TRY(weir_pipeline__run_files_check(&run->files, run->env, run->info.is_resumed, error));
-    WEIR__TRY(run->device ? weir_pipeline__staging_start(&run->staging, &run->loader, run->plan, error)
-                          : weir_pipeline__loader_start(&run->loader, run->plan, &host, error));
-    WEIR__TRY(join_tables(run, error));
+    WEIR__TRY(run->options.device
+                  ? weir_pipeline__staging_start(&run->staging, &run->loader, run->plan, error)
+                  : weir_pipeline__loader_start(&run->loader, run->plan, &host, error));
+    if (recipe->source_count > 0 && !run->options.device) { /* the tables of mixed batches are ours */
+        uint64_t size = weir_pipeline__tables_size(recipe->origins, recipe->origin_count);
+        uint8_t *next = run->joined_memory = weir__allocate(run->env, (size_t)size + 1, 1);
+        if (!next)
+            return weir__out_of_memory(error, operator_name, (size_t)size);
+        WEIR__TRY(weir_pipeline__tables_write(recipe->origins, recipe->origin_count, &host, &next,
+                                              &run->joined, error));
+    }
     WEIR__TRY(begin_files(run, error));
     run->phase = STARTED;
     run->info.device = run->staging.device;
@@ -475,7 +454,7 @@ static weir_status take_next(weir_run *run, bool waits, weir_taken *out, bool *i
     }
     if (is_here && is_due(run))
         WEIR__TRY(weir_run_save(run, error));
-    weir_status status = run->device && is_here
+    weir_status status = run->options.device && is_here
                              ? weir_pipeline__staging_next(&run->staging, waits, out, is_ready, error)
                              : weir_pipeline__loader_next(&run->loader, waits, out, is_ready, error);
     if (status != WEIR_OK || !*is_ready)
@@ -508,13 +487,13 @@ weir_status weir_run_try_next(weir_run *run, weir_taken *out, bool *is_ready, we
 }
 
 weir_status weir_run_wait(weir_run *run, const weir_taken *taken, weir_stream stream, weir_error *error) {
-    return run->device ? weir_stream_wait(run->staging.device, stream, taken->ready, error) : WEIR_OK;
+    return run->options.device ? weir_stream_wait(run->staging.device, stream, taken->ready, error) : WEIR_OK;
 }
 
 weir_status weir_run_release(weir_run *run, const weir_taken *taken, weir_stream stream, weir_error *error) {
     if (!taken->batch)
         return WEIR_OK;
-    if (run->device)
+    if (run->options.device)
         return weir_pipeline__staging_release(&run->staging, taken, stream, error);
     weir_pipeline__loader_release(&run->loader, taken);
     return WEIR_OK;
@@ -564,7 +543,7 @@ static void measure_stages(const weir_run *run, const weir_worker_metrics *worke
                                 .input_wait_ns = run->asked_ns,
                                 .queued = out->prefetch.held,
                                 .room = run->options.queue_size};
-    if (!run->device)
+    if (!run->options.device)
         return;
     out->stages[WEIR_RUN_TRANSFER] = (weir_stage_metrics){.batches = staging->transferred,
                                                           .busy_ns = staging->busy_ns,
@@ -595,23 +574,22 @@ void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_me
 weir_status weir_run_tables(const weir_run *run, const weir_store *store, weir_tables *out,
                             weir_error *error) {
     const weir_run_options *o = &run->options;
-    uint32_t count;
     size_t at = 0;
     while (store && at < o->store_count && o->stores[at] != store)
         at++;
-    if (!store && !weir_batch__builder_origins(run->loader.workers[0].list[0], &count))
+    if (!store && run->loader.workers[0].list[0]->recipe.source_count == 0)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "the run's batches are not mixed: each has a store of its own; name the store");
     if (store && at == o->store_count)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name, "the store is not one of the run's");
-    if (run->device ? !run->staging.tables : !store && !run->joined_memory)
+    if (run->options.device ? !run->staging.tables : !store && !run->joined_memory)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "the tables are not there yet; start the run first");
-    if (store && !run->device)
+    if (store && !run->options.device)
         return weir_pipeline__tables_of_store(store, out, error);
     if (store)
         *out = run->staging.tables[at];
     else
-        *out = run->device ? run->staging.joined : run->joined;
+        *out = run->options.device ? run->staging.joined : run->joined;
     return WEIR_OK;
 }

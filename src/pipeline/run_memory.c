@@ -19,19 +19,6 @@ static const char arena_document[] =
     "{\"slots\": {\"alignment_bytes\": 256}, \"tensors\": {\"alignment_bytes\": 256}, "
     "\"builders\": {\"alignment_bytes\": 64}, \"device\": {\"alignment_bytes\": 256}}";
 
-/* The slot of a batch that goes to a device: pinned memory is scarce, and the texts that a batch could have
- * are many times those that it has. */
-static weir_status measure_slot(weir_pipeline__memory_need *need, const weir_pipeline__builders *builders,
-                                weir_error *error) {
-    weir_batch_buffer *buffer;
-    weir_batch_memory own = {.without_tensors = true};
-    WEIR__TRY(weir_batch_buffer_open(builders->list, builders->count, &own, &buffer, error));
-    need->slot_size = weir__align(weir_batch__usual_room(builders->list, builders->count, buffer),
-                                  WEIR_PIPELINE__DEVICE_ALIGNMENT);
-    weir_batch_buffer_close(buffer);
-    return WEIR_OK;
-}
-
 /* What a buffer keeps beside its batch is measured with one whose batch has no memory: nothing is built. */
 weir_status weir_pipeline__memory_measure(weir_pipeline__memory_need *need,
                                           const weir_pipeline__builders *builders,
@@ -42,18 +29,22 @@ weir_status weir_pipeline__memory_measure(weir_pipeline__memory_need *need,
     need->builder_size = meter->bytes;
     need->slot_size = need->compact_size = room.compact;
     need->tensor_size = room.tensors;
-    WEIR__TRY(need->places > 0 ? measure_slot(need, builders, error) : WEIR_OK);
+    if (need->places > 0) { /* pinned memory is scarce, and the texts that there could be are many */
+        weir_batch_memory own = {.without_tensors = true};
+        WEIR__TRY(weir_batch_buffer_open(builders->list, builders->count, &own, &buffer, error));
+        need->slot_size = weir__align(weir_batch__usual_room(builders->list, builders->count, buffer),
+                                      WEIR_PIPELINE__DEVICE_ALIGNMENT);
+        weir_batch_buffer_close(buffer);
+    }
     WEIR__TRY(
         weir_batch__slot_open(builders->list, builders->count, &nowhere, need->slot_size, &buffer, error));
     need->list_size = meter->bytes - need->builder_size;
     need->sequences = buffer->limits.sequences;
     weir_batch_buffer_close(buffer);
     need->rules_size = 0;
-    for (size_t i = 0; i < builders->count; i++) {
-        uint64_t size;
-        (void)weir_batch__builder_rules(builders->list[i], &size);
-        need->rules_size += weir__align(size, WEIR_PIPELINE__DEVICE_ALIGNMENT);
-    }
+    for (size_t i = 0; i < builders->count; i++)
+        need->rules_size +=
+            weir__align(builders->list[i]->recipe.rules.expansion_size, WEIR_PIPELINE__DEVICE_ALIGNMENT);
     return WEIR_OK;
 }
 
@@ -64,39 +55,35 @@ static weir_text name_of(char out[NAME_CAPACITY], const char *kind, uint64_t ind
     return (weir_text){out, (size_t)size};
 }
 
-static weir_status add_tensors(weir_graph *graph, const char *kind, uint64_t count, uint64_t size,
-                               const char *arena, weir_error *error) {
-    for (uint64_t i = 0; i < count; i++) {
-        char name[NAME_CAPACITY];
-        weir_tensor_info tensor = {.id = name_of(name, kind, i),
-                                   .type = WEIR_TENSOR_U8,
-                                   .role = WEIR_ROLE_STATE,
-                                   .arena = {arena, strlen(arena)},
-                                   .shape = &size,
-                                   .rank = 1};
-        WEIR__TRY(weir_graph_add_tensor(graph, &tensor, error));
-    }
-    return WEIR_OK;
-}
-
 /* The tensors lie on the device, if there is one. */
 static weir_status fill_graph(weir_graph *graph, const weir_pipeline__memory_need *need, weir_error *error) {
     bool has_device = need->places > 0;
-    uint64_t host_tensors = has_device || need->tensor_size == 0 ? 0 : need->slots;
-    WEIR__TRY(add_tensors(graph, "slot", need->slots, need->slot_size, slot_arena, error));
-    WEIR__TRY(add_tensors(graph, "lists", need->slots, need->list_size, builder_arena, error));
-    WEIR__TRY(add_tensors(graph, "worker", need->workers, need->builder_size, builder_arena, error));
-    WEIR__TRY(add_tensors(graph, "tensors", host_tensors, need->tensor_size, tensor_arena, error));
-    WEIR__TRY(add_tensors(graph, "place", need->places, need->tensor_size, device_arena, error));
-    WEIR__TRY(add_tensors(graph, "place_slot", need->places, need->compact_size, device_arena, error));
-    WEIR__TRY(add_tensors(graph, "tables", has_device && need->table_size > 0, need->table_size, device_arena,
-                          error));
-    WEIR__TRY(add_tensors(graph, "rules", has_device, need->rules_size, device_arena, error));
+    const struct {
+        const char *kind;
+        uint64_t count, size;
+        const char *arena;
+    } all[] = {
+        {"slot", need->slots, need->slot_size, slot_arena},
+        {"lists", need->slots, need->list_size, builder_arena},
+        {"worker", need->workers, need->builder_size, builder_arena},
+        {"tensors", has_device || need->tensor_size == 0 ? 0 : need->slots, need->tensor_size, tensor_arena},
+        {"place", need->places, need->tensor_size, device_arena},
+        {"place_slot", need->places, need->compact_size, device_arena},
+        {"tables", has_device && need->table_size > 0, need->table_size, device_arena},
+        {"rules", has_device, need->rules_size, device_arena},
+    };
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+        for (uint64_t i = 0; i < all[k].count; i++) {
+            char name[NAME_CAPACITY];
+            weir_tensor_info tensor = {.id = name_of(name, all[k].kind, i),
+                                       .type = WEIR_TENSOR_U8,
+                                       .role = WEIR_ROLE_STATE,
+                                       .arena = {all[k].arena, strlen(all[k].arena)},
+                                       .shape = &all[k].size,
+                                       .rank = 1};
+            WEIR__TRY(weir_graph_add_tensor(graph, &tensor, error));
+        }
     return weir_graph_finish(graph, error);
-}
-
-static bool is_named(weir_text name, const char *wanted) {
-    return name.size == strlen(wanted) && memcmp(name.data, wanted, name.size) == 0;
 }
 
 static weir_status check_limit(const weir_plan *plan, const weir_pipeline__memory_need *need, uint64_t limit,
@@ -104,8 +91,9 @@ static weir_status check_limit(const weir_plan *plan, const weir_pipeline__memor
     uint64_t required = 0;
     for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, i);
-        if (!is_named(arena.name, device_arena) &&
-            __builtin_add_overflow(required, arena.peak_bytes, &required))
+        bool is_there = arena.name.size == strlen(device_arena) &&
+                        memcmp(arena.name.data, device_arena, arena.name.size) == 0;
+        if (!is_there && __builtin_add_overflow(required, arena.peak_bytes, &required))
             required = UINT64_MAX;
     }
     if (limit == 0 || required <= limit)
@@ -180,23 +168,6 @@ static weir_status count_written(weir_arenas *ledger, const char *kind, weir_err
     return weir_arenas_written(ledger, id.data, id.size, error);
 }
 
-static weir_status count_batch(const weir_pipeline__sets *sets, bool is_first, weir_error *error) {
-    weir_arenas *ledger = sets->compact;
-    WEIR__TRY(count_written(ledger, "slot", error));
-    WEIR__TRY(count_written(ledger, "lists", error));
-    if (!sets->there)
-        return sets->tensors ? count_written(ledger, "tensors", error) : WEIR_OK;
-    WEIR__TRY(count_written(ledger, "place", error));
-    WEIR__TRY(count_written(ledger, "place_slot", error));
-    if (!is_first)
-        return WEIR_OK;
-    void *tables;
-    size_t size;
-    bool has_tables = weir_arenas_tensor(ledger, "tables/0", 8, &tables, &size, NULL) == WEIR_OK;
-    WEIR__TRY(has_tables ? count_written(ledger, "tables", error) : WEIR_OK);
-    return count_written(ledger, "rules", error);
-}
-
 weir_status weir_pipeline__memory_commit(const weir_pipeline__sets *sets, uint64_t step, bool is_first,
                                          weir_commit *commit, weir_error *error) {
     weir_arenas *in_order[] = {sets->compact, sets->there, sets->tensors}; /* as their names in the plan */
@@ -205,6 +176,21 @@ weir_status weir_pipeline__memory_commit(const weir_pipeline__sets *sets, uint64
     for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++)
         if (in_order[i])
             WEIR__TRY(weir_arenas_commit(in_order[i], step, hash, error));
-    WEIR__TRY(count_batch(sets, is_first, error));
+    weir_arenas *ledger = sets->compact;
+    WEIR__TRY(count_written(ledger, "slot", error));
+    WEIR__TRY(count_written(ledger, "lists", error));
+    if (sets->tensors && !sets->there)
+        WEIR__TRY(count_written(ledger, "tensors", error));
+    if (sets->there) {
+        WEIR__TRY(count_written(ledger, "place", error));
+        WEIR__TRY(count_written(ledger, "place_slot", error));
+    }
+    if (sets->there && is_first) {
+        void *tables;
+        size_t size;
+        if (weir_arenas_tensor(ledger, "tables/0", 8, &tables, &size, NULL) == WEIR_OK)
+            WEIR__TRY(count_written(ledger, "tables", error));
+        WEIR__TRY(count_written(ledger, "rules", error));
+    }
     return weir_arenas_seal(sets->compact, &options, commit, error);
 }

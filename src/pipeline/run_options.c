@@ -7,6 +7,7 @@
 
 #include "base/internal.h"
 #include "device/device.h"
+#include "pipeline/prefetch.h"
 #include "pipeline/staging.h"
 #include "weir_tool/pipeline_tools.h"
 #include "weir_tool/sampler_tools.h"
@@ -96,10 +97,6 @@ weir_status weir_run_set_word(weir_run_options *options, const weir_run_setting 
 
 /* ---- Defaults and checks --------------------------------------------------------------------- */
 
-static void set_default(uint32_t *option, uint32_t value) {
-    *option = *option ? *option : value;
-}
-
 weir_status weir_pipeline__run_settle(weir_run_options *o, weir_error *error) {
     weir_device_options device;
     if (o->world_size == 0)
@@ -134,10 +131,10 @@ weir_status weir_pipeline__run_settle(weir_run_options *o, weir_error *error) {
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "under the strict policy steps are given in order, so each worker has every n-th; "
                           "shards of another kind are for best_effort");
-    set_default(&o->workers, WEIR_RUN_WORKERS);
-    set_default(&o->buffer_size, WEIR_RUN_BUFFER);
-    set_default(&o->queue_size, WEIR_RUN_QUEUE);
-    set_default(&o->depth, WEIR_RUN_DEPTH);
+    weir_pipeline__set_default(&o->workers, WEIR_RUN_WORKERS);
+    weir_pipeline__set_default(&o->buffer_size, WEIR_RUN_BUFFER);
+    weir_pipeline__set_default(&o->queue_size, WEIR_RUN_QUEUE);
+    weir_pipeline__set_default(&o->depth, WEIR_RUN_DEPTH);
     if (o->device) /* a slot is the consumer's until its copy is done */
         o->queue_size = o->depth;
     if (o->checkpoint_seconds == 0)

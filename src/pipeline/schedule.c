@@ -31,17 +31,6 @@ static weir_status add_member(weir_pipeline__schedule *run, size_t index, weir_e
     return WEIR_OK;
 }
 
-/* Every step is one of the mix itself, and what were members are where its samples come from. */
-static weir_status blend(weir_pipeline__schedule *run, weir_error *error) {
-    weir_pipeline__schedule_member *mix = weir__allocate_zero(run->env, 1, sizeof *mix);
-    if (!mix)
-        return weir__out_of_memory(error, operator_name, sizeof *mix);
-    mix->dataset = weir_manifest_find(run->options->manifest, WEIR_MIX_KEY);
-    run->members = mix;
-    run->member_count = 1;
-    return WEIR_OK;
-}
-
 /* The dataset that is named, or every one of the mix; without a mix the only one, which weir_mix_open insists
  * on. */
 static weir_status list_members(weir_pipeline__schedule *run, weir_error *error) {
@@ -74,14 +63,6 @@ static weir_status list_members(weir_pipeline__schedule *run, weir_error *error)
     return WEIR_OK;
 }
 
-static weir_status add_members(weir_pipeline__schedule *run, weir_error *error) {
-    weir_status status = list_members(run, error);
-    run->sources = run->members;
-    run->source_count = run->member_count;
-    return status == WEIR_OK && run->is_mixed && run->options->manifest->batch.mixed ? blend(run, error)
-                                                                                     : status;
-}
-
 static weir_status list_stores(weir_pipeline__schedule *run, weir_error *error) {
     run->store_hashes = weir__allocate_zero(run->env, run->source_count, sizeof *run->store_hashes);
     if (!run->store_hashes)
@@ -104,31 +85,39 @@ static weir_status list_stores(weir_pipeline__schedule *run, weir_error *error) 
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static weir_status open_populations(weir_pipeline__schedule *run, weir_error *error) {
-    size_t count = weir_manifest_describe(run->options->manifest)->dataset_count;
+static weir_status fill(weir_pipeline__schedule *run, weir_error *error) {
+    const weir_run_options *o = run->options;
+    uint64_t batch = weir_manifest_describe(o->manifest)->global_batch_size;
+    WEIR__TRY(list_members(run, error));
+    run->sources = run->members;
+    run->source_count = run->member_count;
+    if (run->is_mixed && o->manifest->batch.mixed) {
+        /* Every step is one of the mix itself, and what were members are where its samples come from. */
+        run->members = weir__allocate_zero(run->env, 1, sizeof *run->members);
+        if (!run->members)
+            return weir__out_of_memory(error, operator_name, sizeof *run->members);
+        run->members[0].dataset = weir_manifest_find(o->manifest, WEIR_MIX_KEY);
+        run->member_count = 1;
+    }
+    WEIR__TRY(list_stores(run, error));
+    size_t count = weir_manifest_describe(o->manifest)->dataset_count;
     run->populations = weir__allocate_zero(run->env, count, sizeof(void *));
     if (!run->populations)
         return weir__out_of_memory(error, operator_name, count * sizeof(void *));
-    for (size_t i = 0; i < run->source_count && run->options->stage == WEIR_STAGE_TRAIN; i++) {
+    for (size_t i = 0; i < run->source_count && o->stage == WEIR_STAGE_TRAIN; i++) {
         weir_pipeline__schedule_member *source = &run->sources[i];
-        WEIR__TRY(weir_population_open(run->env, run->options->manifest, source->store, source->dataset->key,
-                                       run->options->token, run->options->token_size, &source->population,
-                                       error));
+        WEIR__TRY(weir_population_open(run->env, o->manifest, source->store, source->dataset->key, o->token,
+                                       o->token_size, &source->population, error));
         run->populations[source->index] = source->population;
     }
-    return WEIR_OK;
-}
-
-/* Eval and infer end after one pass over the dataset. A batch size of 0 is the builders' to refuse. */
-static uint64_t find_end(const weir_pipeline__schedule *run) {
-    const weir_run_options *o = run->options;
-    uint64_t batch = weir_manifest_describe(run->options->manifest)->global_batch_size;
-    uint64_t end = WEIR_ENDLESS;
-    if (run->options->stage != WEIR_STAGE_TRAIN && batch > 0) {
+    run->end = WEIR_ENDLESS;
+    if (o->stage != WEIR_STAGE_TRAIN &&
+        batch > 0) { /* one pass; a batch size of 0 is the builders' to refuse */
         uint64_t samples = run->members[0].dataset->cardinality;
-        end = samples / batch + (samples % batch != 0 && !o->drop_remainder);
+        run->end = samples / batch + (samples % batch != 0 && !o->drop_remainder);
     }
-    return o->steps > 0 && o->steps < end ? o->steps : end;
+    run->end = o->steps > 0 && o->steps < run->end ? o->steps : run->end;
+    return WEIR_OK;
 }
 
 weir_status weir_pipeline__schedule_open(weir_pipeline__schedule *run, const weir_env *env,
@@ -137,15 +126,9 @@ weir_status weir_pipeline__schedule_open(weir_pipeline__schedule *run, const wei
     if (!weir_stage_name(options->stage))
         return weir__fail(error, WEIR_INVALID_STAGE_TYPE, operator_name,
                           "the stage is not train, eval, infer or eval_seeded");
-    weir_status status = add_members(run, error);
+    weir_status status = fill(run, error);
     if (status == WEIR_OK)
-        status = list_stores(run, error);
-    if (status == WEIR_OK)
-        status = open_populations(run, error);
-    if (status == WEIR_OK) {
-        run->end = find_end(run);
         return WEIR_OK;
-    }
     if (options->dataset)
         weir_pipeline__schedule_name_call(run, options->dataset, (weir_cursor){0}, error);
     weir_pipeline__schedule_close(run);

@@ -14,15 +14,6 @@ enum { BLOCKS_OF_A_SEQUENCE = 4, THREADS_OF_A_BLOCK = 256 };
 
 /* ---- Places ------------------------------------------------------------------------------------ */
 
-static weir_pipeline__place *free_place(weir_pipeline__staging *s) {
-    for (uint32_t i = 0; i < s->depth; i++) {
-        weir_pipeline__place *place = &s->places[(s->taken + i) % s->depth];
-        if (atomic_load_explicit(&place->state, memory_order_acquire) == WEIR_PIPELINE__PLACE_FREE)
-            return place;
-    }
-    return NULL;
-}
-
 static bool is_queued(const weir_pipeline__place *place) {
     return atomic_load_explicit(&place->state, memory_order_relaxed) == WEIR_PIPELINE__PLACE_QUEUED;
 }
@@ -150,10 +141,15 @@ static weir_status queue(weir_pipeline__staging *s, weir_pipeline__place *place,
 /* Takes one batch from the loader and queues it; *is_taken false if the run is over, or nobody wants to wait
  * and there is no place, or none whose copy is done, or no batch that is built. */
 static weir_status take(weir_pipeline__staging *s, bool waits, bool *is_taken, weir_error *error) {
-    weir_pipeline__place *place = free_place(s);
+    weir_pipeline__place *place = NULL; /* the first that is free */
     weir_taken loaded;
     bool is_ready;
     *is_taken = false;
+    for (uint32_t i = 0; i < s->depth && !place; i++) {
+        weir_pipeline__place *next = &s->places[(s->taken + i) % s->depth];
+        if (atomic_load_explicit(&next->state, memory_order_acquire) == WEIR_PIPELINE__PLACE_FREE)
+            place = next;
+    }
     if (!waits && (!place || place->has_loaded))
         return WEIR_OK;
     if (!place) {

@@ -51,9 +51,10 @@ static weir_status open_places(weir_pipeline__staging *s, weir_error *error) {
 
 void weir_pipeline__staging_measure(weir_pipeline__loader *loader) {
     const weir_run_options *o = loader->options;
-    uint32_t count;
-    const weir_batch__origin *origins = weir_batch__builder_origins(loader->workers[0].list[0], &count);
-    loader->need.table_size = origins ? weir_pipeline__tables_size(origins, count) : 0;
+    const weir_batch__recipe *recipe = &loader->workers[0].list[0]->recipe;
+    bool is_mixed = recipe->source_count > 0;
+    loader->need.table_size =
+        is_mixed ? weir_pipeline__tables_size(recipe->origins, recipe->origin_count) : 0;
     for (size_t i = 0; i < o->store_count; i++) {
         weir_batch__origin alone = {.store = o->stores[i]};
         loader->need.table_size += weir_pipeline__tables_size(&alone, 1);
@@ -64,8 +65,7 @@ static weir_status upload_tables(weir_pipeline__staging *s, weir_error *error) {
     const weir_run_options *o = s->loader->options;
     weir_memory memory = weir_device_memory(s->device);
     uint8_t *next = s->loader->need.table_size > 0 ? weir_pipeline__memory_at(s->there, "tables", 0) : NULL;
-    uint32_t count;
-    const weir_batch__origin *origins = weir_batch__builder_origins(s->loader->workers[0].list[0], &count);
+    const weir_batch__recipe *recipe = &s->loader->workers[0].list[0]->recipe;
     s->tables = weir__allocate_zero(s->env, o->store_count, sizeof *s->tables);
     if (!s->tables)
         return weir__out_of_memory(error, WEIR_PIPELINE__STAGING_OPERATOR,
@@ -74,7 +74,10 @@ static weir_status upload_tables(weir_pipeline__staging *s, weir_error *error) {
         weir_batch__origin alone = {.store = o->stores[i]};
         WEIR__TRY(weir_pipeline__tables_write(&alone, 1, &memory, &next, &s->tables[i], error));
     }
-    return origins ? weir_pipeline__tables_write(origins, count, &memory, &next, &s->joined, error) : WEIR_OK;
+    if (recipe->source_count == 0)
+        return WEIR_OK;
+    return weir_pipeline__tables_write(recipe->origins, recipe->origin_count, &memory, &next, &s->joined,
+                                       error);
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------- */
@@ -89,11 +92,10 @@ static weir_status upload_rules(weir_pipeline__staging *s, weir_error *error) {
         return weir__out_of_memory(error, WEIR_PIPELINE__STAGING_OPERATOR,
                                    builders->count * sizeof *s->rules);
     for (size_t i = 0; i < builders->count; i++) {
-        uint64_t size;
-        const void *rules = weir_batch__builder_rules(builders->list[i], &size);
+        const weir_batch__rules *rules = &builders->list[i]->recipe.rules;
         s->rules[i] = next;
-        WEIR__TRY(weir__memory_write(&memory, next, rules, (size_t)size, error));
-        next += weir__align(size, WEIR_PIPELINE__DEVICE_ALIGNMENT);
+        WEIR__TRY(weir__memory_write(&memory, next, rules->expansion, (size_t)rules->expansion_size, error));
+        next += weir__align(rules->expansion_size, WEIR_PIPELINE__DEVICE_ALIGNMENT);
     }
     return WEIR_OK;
 }

@@ -1,27 +1,13 @@
 /* A worker's thread: see prefetch.h. It asks for a free slot, has the producer fill it, and hands it over. */
 #include "pipeline/prefetch.h"
 
-static bool is_cancelled(const weir_pipeline__worker *worker) {
-    return atomic_load_explicit(&worker->prefetch->is_cancelled, memory_order_relaxed) != 0;
-}
-
-/* Waits for a free slot; false if all is cancelled. */
-static bool find_room(weir_pipeline__worker *worker) {
-    weir_prefetch *prefetch = worker->prefetch;
-    while (!weir_pipeline__ring_has_room(&worker->ring) && !is_cancelled(worker)) {
-        uint64_t slept_ns =
-            weir_pipeline__ring_await_room(&worker->ring, prefetch->env, &prefetch->is_cancelled);
-        atomic_fetch_add_explicit(&worker->wait_ns, slept_ns, memory_order_relaxed);
-    }
-    return !is_cancelled(worker);
-}
-
 /* Has the producer fill the slot; false if it cannot. A producer may give no record that fits its status. */
 static bool make(weir_pipeline__worker *worker, weir_item *item, uint32_t slot) {
     weir_prefetch *prefetch = worker->prefetch;
     item->slot_index = slot;
     item->slot = prefetch->addresses[slot];
-    worker->failure_status = prefetch->source.produce(prefetch->source.context, item, &worker->failure);
+    worker->failure_status =
+        prefetch->options.source.produce(prefetch->options.source.context, item, &worker->failure);
     if (worker->failure_status != WEIR_OK && worker->failure.status != worker->failure_status)
         (void)weir__fail(&worker->failure, worker->failure_status, WEIR_PIPELINE__PREFETCH_OPERATOR,
                          "the producer failed at position %llu of epoch %llu, and does not say why",
@@ -34,7 +20,12 @@ static void fill_ring(weir_pipeline__worker *worker, weir_item *item) {
     weir_prefetch *prefetch = worker->prefetch;
     weir_pipeline__cursor cursor = worker->first;
     for (uint64_t left = worker->total - worker->consumed_at_open; left > 0; left--) {
-        if (!find_room(worker))
+        while (!weir_pipeline__ring_has_room(&worker->ring) && !weir_pipeline__is_cancelled(prefetch)) {
+            uint64_t slept_ns =
+                weir_pipeline__ring_await_room(&worker->ring, prefetch->env, &prefetch->is_cancelled);
+            atomic_fetch_add_explicit(&worker->wait_ns, slept_ns, memory_order_relaxed);
+        }
+        if (weir_pipeline__is_cancelled(prefetch))
             return;
         item->epoch = cursor.epoch;
         item->position = cursor.position;
@@ -59,7 +50,7 @@ static void fill_belt(weir_pipeline__worker *worker, weir_item *item) {
         uint64_t slept_ns =
             weir_pipeline__belt_await_room(belt, prefetch->env, number, &prefetch->is_cancelled);
         atomic_fetch_add_explicit(&worker->wait_ns, slept_ns, memory_order_relaxed);
-        if (is_cancelled(worker))
+        if (weir_pipeline__is_cancelled(prefetch))
             return;
         weir_pipeline__belt_place *place = weir_pipeline__belt_place_of(belt, number);
         item->epoch = prefetch->shards.start_epoch;
@@ -75,7 +66,7 @@ static void fill_belt(weir_pipeline__worker *worker, weir_item *item) {
 void *weir_pipeline__worker_run(void *argument) {
     weir_pipeline__worker *worker = argument;
     weir_prefetch *prefetch = worker->prefetch;
-    weir_item item = {.key = prefetch->key,
+    weir_item item = {.key = prefetch->options.key,
                       .worker = worker->number,
                       .cancel = (const uint32_t *)(const void *)&prefetch->is_cancelled};
     if (prefetch->belt.places)

@@ -58,9 +58,10 @@ static void restore(weir_stage stage, weir_policy policy, const uint8_t *data, s
     weir_pipeline__restored restored;
     weir_checkpoint read;
     weir_error error;
-    weir_pipeline__run_state state = {.policy = policy, .workers = 2};
     open_run(&r, stage);
-    if (weir_pipeline__checkpoint_restore(&r.run, r.mix, &state, data, size, &restored, &error) == WEIR_OK) {
+    r.options.policy = policy;
+    r.options.workers = 2;
+    if (weir_pipeline__checkpoint_restore(&r.run, r.mix, data, size, &restored, &error) == WEIR_OK) {
         require(weir_checkpoint_read(data, size, &read, NULL) == WEIR_OK);
         require(restored.step == read.step && restored.start_position <= restored.step);
         require(read.policy == policy && read.stage == stage);
