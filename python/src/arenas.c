@@ -44,8 +44,8 @@ static void destroy_backing(py_shared *self) {
 }
 
 /* Memory of a plan is filled by its users, on streams of theirs. */
-static weir_status await_nothing(py_shared *owner, weir_stream stream, weir_error *error) {
-    (void)owner, (void)stream, (void)error;
+static weir_status await_nothing(py_shared *Py_UNUSED(owner), weir_stream Py_UNUSED(stream),
+                                 weir_error *Py_UNUSED(error)) {
     return WEIR_OK;
 }
 
@@ -301,13 +301,11 @@ static PyObject *backing_open(PyObject *class, PyObject *args) {
     return py_raise(&error);
 }
 
-static PyObject *backing_size(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *backing_size(PyObject *self, void *Py_UNUSED(closure)) {
     return PyLong_FromSize_t(weir_backing_size(backing_of(self)));
 }
 
-static PyObject *backing_handle(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *backing_handle(PyObject *self, void *Py_UNUSED(closure)) {
     return PyLong_FromUnsignedLongLong(weir_backing_handle(backing_of(self)));
 }
 

@@ -262,8 +262,7 @@ PyObject *py_array_capsule_as(PyObject *object, uint8_t code) {
     return py_export_capsule(export, false);
 }
 
-static PyObject *array_dlpack_device(PyObject *object, PyObject *nothing) {
-    (void)nothing;
+static PyObject *array_dlpack_device(PyObject *object, PyObject *Py_UNUSED(nothing)) {
     const py_place *place = ((const array *)object)->place;
     return Py_BuildValue("(ii)", place ? place->type : DL_CPU, place ? place->id : 0);
 }
@@ -317,8 +316,7 @@ static PyObject *get_attribute(PyObject *object, void *which) {
     return NULL;
 }
 
-static PyObject *get_interface(PyObject *object, void *closure) {
-    (void)closure;
+static PyObject *get_interface(PyObject *object, void *Py_UNUSED(closure)) {
     const array *self = (const array *)object;
     if (self->place) {
         PyErr_SetString(PyExc_AttributeError, "the array lies on a device");
@@ -455,8 +453,7 @@ static PyObject *array_item(PyObject *self, Py_ssize_t index) {
     return item;
 }
 
-static PyObject *array_tolist(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *array_tolist(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     return is_reachable((const array *)self) ? list_of((const array *)self, 0, ((const array *)self)->data)
                                              : NULL;
 }
@@ -469,20 +466,17 @@ static PyObject *convert(PyObject *self, const char *function) {
     return result;
 }
 
-static PyObject *array_numpy(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *array_numpy(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     return convert(self, "to_numpy");
 }
 
 /* numpy asks for this where the buffer protocol has failed, and would make an object of the array without it.
  */
-static PyObject *array_array(PyObject *self, PyObject *args, PyObject *kwargs) {
-    (void)args, (void)kwargs;
+static PyObject *array_array(PyObject *self, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs)) {
     return is_reachable((const array *)self) ? convert(self, "to_numpy") : NULL;
 }
 
-static PyObject *array_torch(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *array_torch(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     return convert(self, "to_torch");
 }
 

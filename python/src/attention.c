@@ -48,8 +48,7 @@ static PyObject *attention_open(PyObject *class, PyObject *args) {
 }
 
 /* _lists_size(B, S, R) */
-static PyObject *attention_lists_size(PyObject *class, PyObject *args) {
-    (void)class;
+static PyObject *attention_lists_size(PyObject *Py_UNUSED(class), PyObject *args) {
     uint32_t sequences, length, rows;
     uint64_t size;
     weir_error error;
@@ -135,8 +134,7 @@ static PyObject *attention_run(PyObject *self, PyObject *args) {
 }
 
 /* _mask(lists, B, S, R, pattern, out) */
-static PyObject *attention_mask(PyObject *class, PyObject *args) {
-    (void)class;
+static PyObject *attention_mask(PyObject *Py_UNUSED(class), PyObject *args) {
     ull lists, out;
     uint32_t sequences, length, rows;
     int pattern;

@@ -227,8 +227,7 @@ static PyObject *get_item(PyObject *self, PyObject *key) {
 }
 
 /* All tensors as a dict: one call instead of one for each. */
-static PyObject *arrays(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *arrays(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const weir_batch *batch = batch_of(self)->batch;
     PyObject *all = PyDict_New();
     for (int id = 0; all && id < WEIR_TENSORS; id++)
@@ -274,8 +273,7 @@ static PyObject *capsules(PyObject *self, PyObject *args) {
 /* ---- Groups ------------------------------------------------------------------------------------ */
 
 /* _group(): (group, role) of each sequence, in memory of their own. */
-static PyObject *batch_group(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *batch_group(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const weir_batch *batch = batch_of(self)->batch;
     size_t count = batch->sequence_count;
     py_block *groups = py_block_new(8 * count), *roles = py_block_new(count);
@@ -365,8 +363,7 @@ static bool add_edges_of(const py_batch *owner, uint32_t i, edge_list *list) {
 }
 
 /* _edges(): uint32 [E, 4], each an edge type of the store, the sequence, and its rows child and parent. */
-static PyObject *batch_edges(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *batch_edges(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const py_batch *owner = batch_of(self);
     edge_list list = {NULL, 0, 0};
     if (!is_of_one(self))
@@ -424,8 +421,7 @@ static PyObject *get_field(PyObject *self, void *closure) {
     return part(self, field);
 }
 
-static PyObject *get_rows(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_rows(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_batch *batch = batch_of(self)->batch;
     uint64_t shape[] = {batch->sequence_count, batch->row_stride}, count = shape[0] * shape[1];
     if (!batch->rows)
@@ -530,8 +526,7 @@ static PyObject *get_task_number(PyObject *self, void *closure) {
     return is_of_one(self) ? get_number(self, closure) : NULL;
 }
 
-static PyObject *batch_copy(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *batch_copy(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     py_batch *from = batch_of(self);
     if (from->place || !from->batch->rows) {
         PyErr_SetString(PyExc_ValueError, "a batch of a device cannot be copied; clone its tensors");

@@ -21,8 +21,7 @@ static char **arguments_of(PyObject *list, Py_ssize_t count) {
     return argv;
 }
 
-PyObject *py_command(PyObject *module, PyObject *arguments) {
-    (void)module;
+PyObject *py_command(PyObject *Py_UNUSED(module), PyObject *arguments) {
     if (!PyList_Check(arguments) || PyList_Size(arguments) > INT_MAX)
         return PyErr_Format(PyExc_TypeError, "the arguments are a list of bytes");
     Py_ssize_t count = PyList_Size(arguments);

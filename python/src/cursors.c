@@ -71,8 +71,7 @@ static PyObject *cursors_advance(PyObject *self, PyObject *args) {
     return py_done(weir_cursors_advance(cursors_of(self), dataset, &step, &error), &error);
 }
 
-static PyObject *cursors_bytes(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *cursors_bytes(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_cbor_writer w;
     weir_cbor_writer_memory(&w, NULL);
     weir_cursors_write(cursors_of(self), &w);

@@ -168,8 +168,7 @@ static void release_source(py_source *source) {
 
 /* _ingest(source, schema text, schema name, output, manifest, manifest_mode, batch_size, threads, memory,
  * strict, no_embeddings, like, keep_rows, base, base_check, base_cut, progress, warnings) */
-static PyObject *ingest(PyObject *module, PyObject *args) {
-    (void)module;
+static PyObject *ingest(PyObject *Py_UNUSED(module), PyObject *args) {
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     PyObject *given = NULL, *output = NULL, *manifest = NULL, *callback = NULL, *result = NULL;
     PyObject *warnings = NULL, *like = NULL, *base = NULL;
@@ -203,8 +202,7 @@ static PyObject *ingest(PyObject *module, PyObject *args) {
     return result;
 }
 
-static PyObject *draft(PyObject *module, PyObject *given) {
-    (void)module;
+static PyObject *draft(PyObject *Py_UNUSED(module), PyObject *given) {
     py_source source;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     weir_bytes schema = {0};
@@ -250,8 +248,7 @@ static PyObject *run_remote(remote_call call, const char *from, const char *to, 
 }
 
 /* _push(store, url, chunk_bits, concurrency, retries, timeout_s, progress) */
-static PyObject *push(PyObject *module, PyObject *args) {
-    (void)module;
+static PyObject *push(PyObject *Py_UNUSED(module), PyObject *args) {
     weir_remote_options options = WEIR_REMOTE_OPTIONS;
     PyObject *store = NULL, *callback = NULL;
     const char *url;
@@ -265,8 +262,7 @@ static PyObject *push(PyObject *module, PyObject *args) {
 }
 
 /* _pull(url, path, hash or None, concurrency, retries, timeout_s, progress) */
-static PyObject *pull(PyObject *module, PyObject *args) {
-    (void)module;
+static PyObject *pull(PyObject *Py_UNUSED(module), PyObject *args) {
     weir_remote_options options = WEIR_REMOTE_OPTIONS;
     PyObject *path = NULL, *callback = NULL;
     const char *url, *hash;
@@ -284,8 +280,7 @@ static PyObject *pull(PyObject *module, PyObject *args) {
 /* ---- Errors ------------------------------------------------------------------------------------ */
 
 /* The table of include/weir/errors.h: (code, name, subsystem, meaning) of each. */
-static PyObject *error_table(PyObject *module, PyObject *nothing) {
-    (void)module, (void)nothing;
+static PyObject *error_table(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
     PyObject *table = PyList_New(0);
     for (size_t i = 0; table && weir_status_at(i) != WEIR_OK; i++) {
         weir_status status = weir_status_at(i);
@@ -319,8 +314,7 @@ static PyObject *run_replay(PyObject *path, const weir_replay_options *options) 
 }
 
 /* _replay(trace, stores, manifest or None) */
-static PyObject *replay(PyObject *module, PyObject *args) {
-    (void)module;
+static PyObject *replay(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *path = NULL, *stores = NULL, *manifest = NULL, *result = NULL;
     if (!PyArg_ParseTuple(args, "O&O!O:_replay", PyUnicode_FSConverter, &path, &PyTuple_Type, &stores,
                           &manifest))
@@ -338,8 +332,7 @@ static PyObject *replay(PyObject *module, PyObject *args) {
     return result;
 }
 
-static PyObject *launcher(PyObject *module, PyObject *nothing) {
-    (void)module, (void)nothing;
+static PyObject *launcher(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
     weir_error error;
     uint32_t rank, world_size;
     if (weir_launcher_read(&rank, &world_size, &error) != WEIR_OK)

@@ -67,8 +67,7 @@ static PyObject *get_attribute(PyObject *self, void *which) {
     return NULL;
 }
 
-static PyObject *get_datasets(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_datasets(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_manifest_info *info = weir_manifest_describe(manifest_of(self));
     PyObject *all = PyDict_New();
     for (size_t i = 0; all && i < info->dataset_count; i++) {
@@ -84,8 +83,7 @@ static PyObject *get_datasets(PyObject *self, void *closure) {
 }
 
 /* The documents behind the hashes, as one JSON object. */
-static PyObject *document_json(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *document_json(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const weir_manifest *manifest = manifest_of(self);
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);

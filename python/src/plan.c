@@ -96,8 +96,7 @@ PyObject *py_plan_bytes(const weir_plan *plan) {
     return py_cbor(&w);
 }
 
-static PyObject *plan_bytes(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *plan_bytes(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     return py_plan_bytes(py_plan_of(self));
 }
 
@@ -117,21 +116,18 @@ static PyObject *text_of(weir_text text) {
     return PyUnicode_DecodeUTF8(text.data, (Py_ssize_t)text.size, "replace");
 }
 
-static PyObject *get_mode(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_mode(PyObject *self, void *Py_UNUSED(closure)) {
     return py_text(weir_plan_describe(py_plan_of(self))->mode);
 }
 
-static PyObject *get_hashes(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_hashes(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_plan_hashes *hashes = weir_plan_describe(py_plan_of(self))->hashes;
     return Py_BuildValue("{sNsNsN}", "plan", py_hex(hashes->plan, WEIR_HASH_SIZE), "assignment",
                          py_hex(hashes->assignment, WEIR_HASH_SIZE), "graph",
                          py_hex(hashes->graph, WEIR_HASH_SIZE));
 }
 
-static PyObject *get_metrics(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_metrics(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_plan_metrics *metrics = weir_plan_describe(py_plan_of(self))->metrics;
     return Py_BuildValue(
         "{sKsKsKsdsdsdsdsK}", "tensors", (ull)metrics->tensors, "peak_logical_slots",
@@ -141,8 +137,7 @@ static PyObject *get_metrics(PyObject *self, void *closure) {
         metrics->activation_retention_ratio, "allocation_time_ns", (ull)metrics->allocation_time_ns);
 }
 
-static PyObject *get_arenas(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_arenas(PyObject *self, void *Py_UNUSED(closure)) {
     PyObject *all = PyDict_New();
     for (size_t i = 0; all && i < weir_plan_describe(py_plan_of(self))->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(py_plan_of(self), i);
@@ -162,8 +157,7 @@ static PyObject *get_arenas(PyObject *self, void *closure) {
     return all;
 }
 
-static PyObject *get_tensors(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_tensors(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_plan *plan = py_plan_of(self);
     PyObject *all = PyDict_New();
     for (size_t i = 0; all && i < weir_plan_describe(plan)->tensor_count; i++) {
@@ -190,8 +184,7 @@ static PyObject *get_tensors(PyObject *self, void *closure) {
     return all;
 }
 
-static PyObject *get_schedule(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_schedule(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_plan *plan = py_plan_of(self);
     size_t count = weir_plan_describe(plan)->step_count;
     if (count == 0)
@@ -206,8 +199,7 @@ static PyObject *get_schedule(PyObject *self, void *closure) {
     return all;
 }
 
-static PyObject *get_remat(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_remat(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_plan_remat *remat = weir_plan_describe(py_plan_of(self))->remat;
     const weir_plan_paging *paging = weir_plan_describe(py_plan_of(self))->paging;
     if (remat->runs_again == 0 && paging->transfers == 0)
@@ -217,8 +209,7 @@ static PyObject *get_remat(PyObject *self, void *closure) {
                          (ull)remat->lower_bound, "optimal", PyBool_FromLong(remat->optimal));
 }
 
-static PyObject *get_paging(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_paging(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_plan_paging *paging = weir_plan_describe(py_plan_of(self))->paging;
     if (paging->transfers == 0)
         return Py_NewRef(Py_None);
@@ -228,8 +219,7 @@ static PyObject *get_paging(PyObject *self, void *closure) {
                          PyBool_FromLong(paging->overlaps), "hidden", (ull)paging->hidden);
 }
 
-static PyObject *get_reorder(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_reorder(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_plan_reorder *reorder = weir_plan_describe(py_plan_of(self))->reorder;
     if (!reorder->is_tried)
         return Py_NewRef(Py_None);
@@ -242,8 +232,7 @@ static PyObject *get_reorder(PyObject *self, void *closure) {
 
 /* _pack(buffers, alignment, capacity or None, effort, threads): `buffers` has lower, upper and size of each
  * as uint64 of this machine. (offsets as uint64, peak_bytes, lower_bound, optimal) */
-PyObject *py_pack(PyObject *module, PyObject *args) {
-    (void)module;
+PyObject *py_pack(PyObject *Py_UNUSED(module), PyObject *args) {
     py_bytes buffers = {NULL, NULL, 0};
     PyObject *capacity = NULL;
     weir_packing_options options = {.size = sizeof options};

@@ -232,8 +232,7 @@ static bool is_closed(const py_prefetch *self) {
 }
 
 /* The next item; StopIteration at the end. One thread at a time. */
-static PyObject *prefetch_next(PyObject *object, PyObject *nothing) {
-    (void)nothing;
+static PyObject *prefetch_next(PyObject *object, PyObject *Py_UNUSED(nothing)) {
     py_prefetch *self = self_of(object);
     weir_item item;
     weir_error error;
@@ -256,8 +255,7 @@ static PyObject *prefetch_next(PyObject *object, PyObject *nothing) {
 
 /* ---- About it ---------------------------------------------------------------------------------- */
 
-static PyObject *prefetch_save(PyObject *object, PyObject *nothing) {
-    (void)nothing;
+static PyObject *prefetch_save(PyObject *object, PyObject *Py_UNUSED(nothing)) {
     py_prefetch *self = self_of(object);
     weir_bytes state;
     weir_error error;
@@ -270,8 +268,7 @@ static PyObject *prefetch_save(PyObject *object, PyObject *nothing) {
     return bytes;
 }
 
-static PyObject *prefetch_metrics(PyObject *object, PyObject *nothing) {
-    (void)nothing;
+static PyObject *prefetch_metrics(PyObject *object, PyObject *Py_UNUSED(nothing)) {
     py_prefetch *self = self_of(object);
     weir_prefetch_metrics metrics;
     if (is_closed(self))
@@ -285,15 +282,13 @@ static PyObject *prefetch_metrics(PyObject *object, PyObject *nothing) {
     return dict;
 }
 
-static PyObject *prefetch_cancel(PyObject *object, PyObject *nothing) {
-    (void)nothing;
+static PyObject *prefetch_cancel(PyObject *object, PyObject *Py_UNUSED(nothing)) {
     if (self_of(object)->prefetch)
         weir_prefetch_cancel(self_of(object)->prefetch);
     Py_RETURN_NONE;
 }
 
-static PyObject *prefetch_close(PyObject *object, PyObject *nothing) {
-    (void)nothing;
+static PyObject *prefetch_close(PyObject *object, PyObject *Py_UNUSED(nothing)) {
     close_prefetch(self_of(object));
     Py_RETURN_NONE;
 }

@@ -70,8 +70,7 @@ static PyObject *write_runs(weir_row_run_options *options, py_failure *failure) 
 }
 
 /* _write_row_runs((name, table, 0), key, frame_size, write, end): the columns, as JSON */
-PyObject *py_write_row_runs(PyObject *module, PyObject *args) {
-    (void)module;
+PyObject *py_write_row_runs(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *table = NULL, *key = NULL, *result = NULL;
     py_failure failure = {0};
     py_arrow arrow;

@@ -64,8 +64,8 @@ static weir_status await_batch(py_shared *owner, weir_stream stream, weir_error 
     return weir_run_wait(lent->run->run, &lent->taken, stream, error);
 }
 
-static weir_status await_nothing(py_shared *owner, weir_stream stream, weir_error *error) {
-    (void)owner, (void)stream, (void)error;
+static weir_status await_nothing(py_shared *Py_UNUSED(owner), weir_stream Py_UNUSED(stream),
+                                 weir_error *Py_UNUSED(error)) {
     return WEIR_OK;
 }
 
@@ -203,8 +203,7 @@ static PyObject *run_open(PyObject *class, PyObject *args) {
     return py_raise(&error);
 }
 
-static PyObject *run_start(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *run_start(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     py_run *run = run_of(self);
     weir_error error;
     weir_status status;
@@ -332,30 +331,26 @@ static void run_dealloc(PyObject *self) {
 
 /* ---- Saving and ending ------------------------------------------------------------------------- */
 
-static PyObject *run_save(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *run_save(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_error error;
     if (weir_run_save(run_of(self)->run, &error) != WEIR_OK)
         return raise_for(run_of(self), &error);
     Py_RETURN_NONE;
 }
 
-static PyObject *run_stop(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *run_stop(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_error error;
     if (weir_run_stop(run_of(self)->run, &error) != WEIR_OK)
         return py_raise(&error);
     Py_RETURN_NONE;
 }
 
-static PyObject *run_cancel(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *run_cancel(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_run_cancel(run_of(self)->run);
     Py_RETURN_NONE;
 }
 
-static PyObject *run_state(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *run_state(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const void *data;
     size_t size;
     weir_error error;
@@ -366,8 +361,7 @@ static PyObject *run_state(PyObject *self, PyObject *nothing) {
 
 /* ---- About the run ----------------------------------------------------------------------------- */
 
-static PyObject *run_plan(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *run_plan(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     return py_plan_bytes(weir_run_describe(run_of(self)->run)->memory);
 }
 
@@ -378,8 +372,7 @@ static PyObject *stage_metrics(const weir_stage_metrics *stage) {
                          (double)stage->room_wait_ns / 1e9, "queued", stage->queued, "room", stage->room);
 }
 
-static PyObject *run_metrics(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *run_metrics(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const weir_run *run = run_of(self)->run;
     weir_run_metrics metrics;
     weir_worker_metrics *workers = calloc(weir_run_describe(run)->workers, sizeof *workers);
@@ -434,24 +427,20 @@ static PyObject *run_tables(PyObject *self, PyObject *args) {
     return NULL;
 }
 
-static PyObject *get_step(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_step(PyObject *self, void *Py_UNUSED(closure)) {
     return PyLong_FromUnsignedLongLong(weir_run_step(run_of(self)->run));
 }
 
-static PyObject *get_end(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_end(PyObject *self, void *Py_UNUSED(closure)) {
     uint64_t end = weir_run_describe(run_of(self)->run)->end;
     return end == WEIR_ENDLESS ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(end);
 }
 
-static PyObject *get_is_started(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_is_started(PyObject *self, void *Py_UNUSED(closure)) {
     return PyBool_FromLong(run_of(self)->owner != 0);
 }
 
-static PyObject *checkpoint_step(PyObject *class, PyObject *args) {
-    (void)class;
+static PyObject *checkpoint_step(PyObject *Py_UNUSED(class), PyObject *args) {
     py_bytes data = {NULL, NULL, 0};
     weir_checkpoint found;
     weir_error error;

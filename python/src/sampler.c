@@ -158,8 +158,7 @@ static PyObject *sampler_range(PyObject *self, PyObject *args, PyObject *kwargs)
     return py_raise(&error);
 }
 
-static PyObject *get_cardinality(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_cardinality(PyObject *self, void *Py_UNUSED(closure)) {
     return PyLong_FromUnsignedLongLong(sampler_of(self)->cardinality);
 }
 

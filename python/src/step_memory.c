@@ -50,8 +50,7 @@ void *weir_torch_allocate(ssize_t size, int device, void *stream) {
     return data;
 }
 
-void weir_torch_free(void *data, ssize_t size, int device, void *stream) {
-    (void)size, (void)device;
+void weir_torch_free(void *data, ssize_t Py_UNUSED(size), int Py_UNUSED(device), void *stream) {
     weir_step_memory_free(torchs->memory, data, (weir_stream)stream);
 }
 
@@ -84,8 +83,7 @@ static PyObject *open_memory(PyObject *class, PyObject *args) {
 }
 
 /* Gives it to the functions above, for good. */
-static PyObject *install(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *install(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     if (torchs) {
         PyErr_SetString(PyExc_RuntimeError, "this process has a planned allocator already");
         return NULL;
@@ -94,14 +92,12 @@ static PyObject *install(PyObject *self, PyObject *nothing) {
     Py_RETURN_NONE;
 }
 
-static PyObject *begin(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *begin(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_error error;
     return py_done(weir_step_memory_begin(memory_of(self), &error), &error);
 }
 
-static PyObject *end(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *end(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_error error;
     weir_status status = WEIR_OK;
     Py_BEGIN_ALLOW_THREADS status = weir_step_memory_end(memory_of(self), &error);
@@ -125,8 +121,7 @@ static PyObject *free_memory(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-static PyObject *describe(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *describe(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_step_memory_info i = weir_step_memory_describe(memory_of(self));
     return Py_BuildValue("{sKsNsKsKsKsKsKsKsKsKsKsK}", "steps", (ull)i.steps, "is_planned",
                          PyBool_FromLong(i.is_planned), "requests", (ull)i.requests, "planned",

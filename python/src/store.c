@@ -40,18 +40,15 @@ static const weir_store *store_of(PyObject *self) {
     return ((py_store *)((py_object *)self)->shared)->store;
 }
 
-static PyObject *get_name(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_name(PyObject *self, void *Py_UNUSED(closure)) {
     return py_text(weir_store_describe(store_of(self))->name);
 }
 
-static PyObject *get_hash(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_hash(PyObject *self, void *Py_UNUSED(closure)) {
     return py_hex(weir_store_describe(store_of(self))->store_hash, WEIR_HASH_SIZE);
 }
 
-static PyObject *info_json(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *info_json(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_store_info_json(store_of(self), &w);
@@ -113,9 +110,8 @@ static PyObject *embeddings(PyObject *self, PyObject *args) {
 }
 
 /* Bit `bit` of each row's record, as bytes of 0 and 1: a copy. */
-static PyObject *bits_of(PyObject *self, const weir_table *table, uint32_t bit) {
+static PyObject *bits_of(PyObject *Py_UNUSED(self), const weir_table *table, uint32_t bit) {
     py_block *block = py_block_new(table->row_count);
-    (void)self;
     if (!block)
         return NULL;
     const uint8_t *at = table->records + table->bits_offset + bit / 8;
@@ -321,8 +317,7 @@ static bool add_dataset(PyObject *all, const weir_store *store, const weir_task 
     return is_added;
 }
 
-static PyObject *get_datasets(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_datasets(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_store_info *info = weir_store_describe(store_of(self));
     PyObject *all = PyDict_New();
     for (uint32_t i = 0; all && i < info->task_count; i++)

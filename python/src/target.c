@@ -64,8 +64,7 @@ static void copy_target(const weir_batch *batch, size_t i, void *value, uint8_t 
 
 /* _target(): (values, is_null), in memory of their own, so that who keeps labels keeps no batch. Booleans are
  * bool, classes int64 from 0 on, numbers and times float32 as the batch has them. */
-PyObject *py_batch_target(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+PyObject *py_batch_target(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const weir_batch *batch = batch_of(self)->batch;
     size_t count = batch->sequence_count;
     if (batch_of(self)->place) {
@@ -111,8 +110,7 @@ static weir_statistics scale_of(const weir_store *store, uint32_t task, weir_sty
 }
 
 /* (mean, std) of the target; (0, 1) of a mixed batch, whose sources have them. */
-PyObject *py_batch_target_scale(PyObject *self, void *closure) {
-    (void)closure;
+PyObject *py_batch_target_scale(PyObject *self, void *Py_UNUSED(closure)) {
     const py_batch *batch = batch_of(self);
     weir_statistics scale = {.mean = 0, .std = 1};
     if (batch->store)
@@ -122,8 +120,7 @@ PyObject *py_batch_target_scale(PyObject *self, void *closure) {
 
 /* _sources(): of a mixed batch, for each dataset (dataset, which store, task, its number, stype,
  * category_start, category_count, first_column, first_category, mean, std). */
-PyObject *py_batch_sources(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+PyObject *py_batch_sources(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const py_batch *owner = batch_of(self);
     uint32_t count = owner->batch->source_count;
     PyObject *list = PyTuple_New(count);
