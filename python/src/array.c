@@ -87,23 +87,25 @@ static array *array_like(const array *self) {
     return other;
 }
 
-PyObject *py_array_of_block(py_block *block, const char *dtype, uint64_t count) {
+PyObject *py_array_of_block(py_block *block, const char *dtype, uint64_t count, uint64_t width) {
+    uint64_t shape[] = {count, width};
+    if (!block)
+        return NULL;
     PyObject *made = py_array_new(&(py_array_spec){.owner = &block->shared,
                                                    .data = block->data,
                                                    .dtype = dtype,
-                                                   .rank = 1,
-                                                   .shape = &count,
+                                                   .rank = width ? 2 : 1,
+                                                   .shape = shape,
                                                    .is_writable = true});
-    py_drop(&block->shared);
+    py_drop(block);
     return made;
 }
 
 PyObject *py_array_of_indices(uint64_t count, uint64_t **data) {
     py_block *block = count > SIZE_MAX / 8 ? (py_block *)PyErr_NoMemory() : py_block_new((size_t)count * 8);
-    if (!block)
-        return NULL;
-    *data = (uint64_t *)(void *)block->data;
-    return py_array_of_block(block, "uint64", count);
+    if (block)
+        *data = (uint64_t *)(void *)block->data;
+    return py_array_of_block(block, "uint64", count, 0);
 }
 
 static void array_dealloc(PyObject *object) {
@@ -205,7 +207,8 @@ static bool await_on(const array *self, PyObject *stream) {
         PyErr_SetString(PyExc_ValueError, "a stream is a handle, 1, 2, -1 or None");
         return false;
     }
-    if (self->place->await(self->owner, number == 1 ? 0 : (weir_stream)number, &error) == WEIR_OK)
+    if (!self->place->await ||
+        self->place->await(self->owner, number == 1 ? 0 : (weir_stream)number, &error) == WEIR_OK)
         return true;
     py_raise(&error);
     return false;
@@ -272,9 +275,7 @@ static PyObject *array_dlpack_device(PyObject *object, PyObject *Py_UNUSED(nothi
 static PyObject *tuple_of(const Py_ssize_t *numbers, int count) {
     PyObject *tuple = PyTuple_New(count);
     for (int k = 0; tuple && k < count; k++) {
-        PyObject *number = PyLong_FromSsize_t(numbers[k]);
-        if (!number || PyTuple_SetItem(tuple, k, number) != 0)
-            Py_CLEAR(tuple);
+        py_put(&tuple, k, PyLong_FromSsize_t(numbers[k]));
     }
     return tuple;
 }
@@ -383,9 +384,7 @@ static PyObject *list_of(const array *self, int axis, const uint8_t *at) {
         return element(self->dtype, at);
     PyObject *list = PyList_New(self->shape[axis]);
     for (Py_ssize_t i = 0; list && i < self->shape[axis]; i++) {
-        PyObject *item = list_of(self, axis + 1, at + i * self->strides[axis]);
-        if (!item || PyList_SetItem(list, i, item) != 0)
-            Py_CLEAR(list);
+        py_put(&list, i, list_of(self, axis + 1, at + i * self->strides[axis]));
     }
     return list;
 }
@@ -543,7 +542,6 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {"weir._weir.Array", sizeof(array), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
-int py_add_array(PyObject *module) {
-    py_the.array = py_add_type(module, &spec);
-    return py_the.array ? 0 : -1;
+bool py_add_array(PyObject *module) {
+    return py_add_type(module, &py_the.array, &spec);
 }

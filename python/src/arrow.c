@@ -27,10 +27,9 @@ static int open_stream(void *context, struct ArrowArrayStream *out) {
     if (stream) {
         *out = *stream;
         stream->release = NULL; /* moved */
-    } else if (!self->failure->type) {
-        PyErr_Fetch(&self->failure->type, &self->failure->value, &self->failure->traceback);
+    } else {
+        py_keep_failure(self->failure);
     }
-    PyErr_Clear();
     Py_XDECREF(capsule);
     Py_XDECREF(table);
     PyGILState_Release(gil);

@@ -29,7 +29,7 @@ PyObject *py_command(PyObject *Py_UNUSED(module), PyObject *arguments) {
     int status = CLI_FAILED;
     if (!argv)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = cli_main((int)count, argv);
-    Py_END_ALLOW_THREADS PyMem_Free(argv);
+    PY_UNLOCKED(status = cli_main((int)count, argv));
+    PyMem_Free(argv);
     return PyLong_FromLong(status);
 }

@@ -19,9 +19,8 @@ static bool report_progress(void *context, const weir_progress *now) {
                                              (ull)now->total, (ull)now->done_bytes, (ull)now->total_bytes,
                                              (ull)now->elapsed_ns, (ull)now->spilled_bytes);
     bool goes_on = answer && answer != Py_False;
-    if (!answer && !self->failure->type)
-        PyErr_Fetch(&self->failure->type, &self->failure->value, &self->failure->traceback);
-    PyErr_Clear();
+    if (!answer)
+        py_keep_failure(self->failure);
     Py_XDECREF(answer);
     PyGILState_Release(gil);
     return goes_on;
@@ -87,19 +86,6 @@ static PyObject *report_dict(const weir_ingest_report *report, const weir_bytes 
         base->size > 0 ? (Py_ssize_t)base->size : (Py_ssize_t)2);
 }
 
-bool py_raise_failure(py_failure *failure, weir_status status) {
-    bool is_raised = failure->type && status != WEIR_OK;
-    if (is_raised) {
-        PyErr_Restore(failure->type, failure->value, failure->traceback);
-    } else {
-        Py_XDECREF(failure->type);
-        Py_XDECREF(failure->value);
-        Py_XDECREF(failure->traceback);
-    }
-    *failure = (py_failure){0};
-    return is_raised;
-}
-
 static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback, PyObject *warnings,
                             py_failure *failure) {
     hearer heard = {.list = warnings};
@@ -117,14 +103,15 @@ static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback, Py
     options->warning_context = &heard;
     options->inspect = hear_report;
     options->inspect_context = options;
-    Py_BEGIN_ALLOW_THREADS status = weir_ingest(NULL, options, &report, &error);
-    Py_END_ALLOW_THREADS PyObject *result = NULL;
-    if (py_raise_failure(failure, status))
-        result = NULL;
-    else if (status == WEIR_OK && heard.is_short_of_memory)
+    PY_UNLOCKED(status = weir_ingest(NULL, options, &report, &error));
+    PyObject *result = NULL;
+    bool is_raised = py_raise_failure(failure, status);
+    if (status == WEIR_OK && heard.is_short_of_memory)
         result = PyErr_NoMemory();
-    else
-        result = status == WEIR_OK ? report_dict(&report, &base) : py_raise(&error);
+    else if (status == WEIR_OK)
+        result = report_dict(&report, &base);
+    else if (!is_raised)
+        py_raise(&error);
     weir_bytes_release(&base);
     return result;
 }
@@ -209,10 +196,8 @@ static PyObject *draft(PyObject *Py_UNUSED(module), PyObject *given) {
     weir_error error;
     weir_status status = WEIR_OK;
     bool is_taken = take_source(given, &source, &options);
-    if (is_taken) {
-        Py_BEGIN_ALLOW_THREADS status = weir_schema_draft(NULL, &options, &schema, &error);
-        Py_END_ALLOW_THREADS
-    }
+    if (is_taken)
+        PY_UNLOCKED(status = weir_schema_draft(NULL, &options, &schema, &error));
     bool is_raised = is_taken && py_raise_failure(&source.failure, status);
     release_source(&source);
     if (is_taken && status == WEIR_OK)
@@ -237,8 +222,9 @@ static PyObject *run_remote(remote_call call, const char *from, const char *to, 
         options->progress = report_progress;
         options->progress_context = &self;
     }
-    Py_BEGIN_ALLOW_THREADS status = call(NULL, from, to, options, &report, &error);
-    Py_END_ALLOW_THREADS if (py_raise_failure(&failure, status)) return NULL;
+    PY_UNLOCKED(status = call(NULL, from, to, options, &report, &error));
+    if (py_raise_failure(&failure, status))
+        return NULL;
     if (status != WEIR_OK)
         return py_raise(&error);
     return Py_BuildValue("{sNsKsKsKsKsK}", "store_hash", py_hex(report.store_hash, WEIR_HASH_SIZE), "bytes",
@@ -299,8 +285,9 @@ static PyObject *run_replay(PyObject *path, const weir_replay_options *options) 
     weir_replay_report report;
     weir_error error;
     weir_status status = WEIR_OK;
-    Py_BEGIN_ALLOW_THREADS status = weir_trace_replay(NULL, PyBytes_AsString(path), options, &report, &error);
-    Py_END_ALLOW_THREADS if (status != WEIR_OK) return py_raise(&error);
+    PY_UNLOCKED(status = weir_trace_replay(NULL, PyBytes_AsString(path), options, &report, &error));
+    if (status != WEIR_OK)
+        return py_raise(&error);
     bool has_failed = report.status == WEIR_RUN_FAILED;
     PyObject *failed_step = has_failed ? PyLong_FromUnsignedLongLong(report.failed_step) : Py_NewRef(Py_None);
     return Py_BuildValue("{sKsKsKsKsKsKsKsKsOsssNsz}", "steps", (ull)report.steps, "samples",
@@ -326,7 +313,7 @@ static PyObject *replay(PyObject *Py_UNUSED(module), PyObject *args) {
                                        .stores = sources->opened,
                                        .store_count = sources->count};
         result = run_replay(path, &options);
-        py_drop(&sources->shared);
+        py_drop(sources);
     }
     Py_DECREF(path);
     return result;

@@ -101,10 +101,8 @@ static py_prefetch *self_of(PyObject *object) {
 static void close_prefetch(py_prefetch *self) {
     weir_prefetch *prefetch = self->prefetch;
     self->prefetch = NULL;
-    if (prefetch) {
-        Py_BEGIN_ALLOW_THREADS weir_prefetch_close(prefetch);
-        Py_END_ALLOW_THREADS
-    }
+    if (prefetch)
+        PY_UNLOCKED(weir_prefetch_close(prefetch));
     for (uint64_t i = 0; self->slots && i < self->slot_count; i++)
         Py_CLEAR(self->slots[i]);
     for (uint32_t i = 0; self->raised && i < self->worker_count; i++)
@@ -141,61 +139,45 @@ static bool allocate_slots(py_prefetch *self, weir_prefetch_options *options) {
 
 /* (source, length, epochs, start_epoch, start_position, shards, drop_remainder, policy, max_lead, max_skips,
  * workers, buffer_size, shares_items, state or None) */
-static bool parse(PyObject *args, PyObject **source, weir_prefetch_options *options, py_bytes *state) {
-    const char *shards = NULL, *policy = NULL;
-    int drop_remainder = 0, shares_items = 0;
-    weir_error error;
-    *options = (weir_prefetch_options){
-        .size = sizeof *options,
-    };
-    if (!PyArg_ParseTuple(args, "OO&O&O&O&spsO&O&O&O&pO&:_open", source, py_to_uint64,
-                          &options->source.length, py_to_uint64, &options->epochs, py_to_uint64,
-                          &options->start_epoch, py_to_uint64, &options->start_position, &shards,
-                          &drop_remainder, &policy, py_to_uint32, &options->max_lead, py_to_uint32,
-                          &options->max_skips_per_round, py_to_uint32, &options->workers, py_to_uint32,
-                          &options->buffer_size, &shares_items, py_to_bytes, state))
-        return false;
-    options->drop_remainder = drop_remainder;
-    options->shares_items = shares_items;
-    if (weir_shard_mode_parse(shards, &options->shard_mode, &error) == WEIR_OK &&
-        weir_policy_parse(policy, &options->policy, &error) == WEIR_OK)
-        return true;
-    py_raise(&error);
-    return false;
-}
-
 static PyObject *prefetch_open(PyObject *class, PyObject *args) {
     PyObject *source = NULL;
-    py_bytes state = {NULL, NULL, 0};
-    weir_prefetch_options options;
-    if (!parse(args, &source, &options, &state)) {
-        Py_XDECREF(state.holder);
-        return NULL;
-    }
-    allocfunc allocate = (allocfunc)PyType_GetSlot((PyTypeObject *)class, Py_tp_alloc);
-    py_prefetch *self = self_of(allocate((PyTypeObject *)class, 0));
+    const char *shards = NULL, *policy = NULL;
+    int drop_remainder = 0, shares_items = 0;
+    py_bytes state;
+    weir_prefetch_options options = {.size = sizeof options};
     weir_error error;
-    weir_status status = WEIR_OUT_OF_MEMORY;
-    bool is_allocated = self && allocate_slots(self, &options);
-    if (is_allocated) {
-        self->source = Py_NewRef(source);
-        self->env = py_env();
-        self->env.start_thread = start_thread;
-        self->owner = getpid();
-        options.source.context = self;
-        options.source.produce = produce;
-        options.state = state.data;
-        options.state_size = state.size;
-        Py_BEGIN_ALLOW_THREADS status = weir_prefetch_open(&self->env, &options, &self->prefetch, &error);
-        Py_END_ALLOW_THREADS
-    } else {
-        PyErr_NoMemory();
+    if (!PyArg_ParseTuple(args, "OO&O&O&O&spsO&O&O&O&pO&:_open", &source, py_to_uint64,
+                          &options.source.length, py_to_uint64, &options.epochs, py_to_uint64,
+                          &options.start_epoch, py_to_uint64, &options.start_position, &shards,
+                          &drop_remainder, &policy, py_to_uint32, &options.max_lead, py_to_uint32,
+                          &options.max_skips_per_round, py_to_uint32, &options.workers, py_to_uint32,
+                          &options.buffer_size, &shares_items, py_to_bytes, &state))
+        return NULL;
+    if (weir_shard_mode_parse(shards, &options.shard_mode, &error) != WEIR_OK ||
+        weir_policy_parse(policy, &options.policy, &error) != WEIR_OK)
+        return py_raise(&error);
+    options.drop_remainder = drop_remainder;
+    options.shares_items = shares_items;
+    py_prefetch *self =
+        self_of(((allocfunc)PyType_GetSlot((PyTypeObject *)class, Py_tp_alloc))((PyTypeObject *)class, 0));
+    if (!self || !allocate_slots(self, &options)) {
+        Py_XDECREF((PyObject *)self);
+        return PyErr_NoMemory();
     }
-    Py_XDECREF(state.holder);
+    self->source = Py_NewRef(source);
+    self->env = py_env();
+    self->env.start_thread = start_thread;
+    self->owner = getpid();
+    options.source.context = self;
+    options.source.produce = produce;
+    options.state = state.data;
+    options.state_size = state.size;
+    weir_status status = WEIR_OK;
+    PY_UNLOCKED(status = weir_prefetch_open(&self->env, &options, &self->prefetch, &error));
     if (status == WEIR_OK)
         return (PyObject *)self;
-    Py_XDECREF((PyObject *)self);
-    return is_allocated ? py_raise(&error) : NULL;
+    Py_DECREF((PyObject *)self);
+    return py_raise(&error);
 }
 
 /* ---- Taking ------------------------------------------------------------------------------------ */
@@ -210,8 +192,8 @@ static weir_status take(py_prefetch *self, weir_item *item, weir_error *error) {
     if (status != WEIR_OK || is_ready)
         return status;
     py_wait_begin(cancel_prefetch, self->prefetch);
-    Py_BEGIN_ALLOW_THREADS status = weir_prefetch_next(self->prefetch, item, error);
-    Py_END_ALLOW_THREADS py_wait_end();
+    PY_UNLOCKED(status = weir_prefetch_next(self->prefetch, item, error));
+    py_wait_end();
     return status;
 }
 
@@ -310,7 +292,6 @@ static PyType_Slot slots[] = {{Py_tp_doc, "A prefetcher over a Python source; se
 static PyType_Spec spec = {"weir._weir.Prefetch", sizeof(py_prefetch), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
-int py_add_prefetch(PyObject *module) {
-    py_the.prefetch = py_add_type(module, &spec);
-    return py_the.prefetch ? 0 : -1;
+bool py_add_prefetch(PyObject *module) {
+    return py_add_type(module, NULL, &spec);
 }

@@ -14,9 +14,8 @@ typedef struct sink {
  * anybody of ours. */
 static int call(sink *self, PyObject *function, PyObject *arguments) {
     PyObject *answer = arguments ? PyObject_CallObject(function, arguments) : NULL;
-    if (!answer && !self->failure->type)
-        PyErr_Fetch(&self->failure->type, &self->failure->value, &self->failure->traceback);
-    PyErr_Clear();
+    if (!answer)
+        py_keep_failure(self->failure);
     Py_XDECREF(arguments);
     Py_XDECREF(answer);
     return answer ? 0 : EIO;
@@ -62,8 +61,8 @@ static PyObject *write_runs(weir_row_run_options *options, py_failure *failure) 
     weir_bytes columns;
     weir_status status = WEIR_OK;
     options->columns = &columns;
-    Py_BEGIN_ALLOW_THREADS status = weir_row_run_write(NULL, options, &error);
-    Py_END_ALLOW_THREADS bool is_raised = py_raise_failure(failure, status);
+    PY_UNLOCKED(status = weir_row_run_write(NULL, options, &error));
+    bool is_raised = py_raise_failure(failure, status);
     if (status == WEIR_OK)
         return py_taken_text(&columns);
     return is_raised ? NULL : py_raise(&error);

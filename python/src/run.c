@@ -13,8 +13,6 @@
 #include "dlpack.h"
 #include "module.h"
 
-typedef unsigned long long ull; /* what "K" takes */
-
 typedef struct py_run {
     py_shared shared;
     py_sources *sources;
@@ -44,8 +42,7 @@ static py_run *run_of(PyObject *self) {
 static void destroy_run(py_shared *self) {
     py_run *run = (py_run *)self;
     weir_run_close(run->run);
-    if (run->sources)
-        py_drop(&run->sources->shared);
+    py_drop(run->sources);
     free(run);
 }
 
@@ -64,11 +61,6 @@ static weir_status await_batch(py_shared *owner, weir_stream stream, weir_error 
     return weir_run_wait(lent->run->run, &lent->taken, stream, error);
 }
 
-static weir_status await_nothing(py_shared *Py_UNUSED(owner), weir_stream Py_UNUSED(stream),
-                                 weir_error *Py_UNUSED(error)) {
-    return WEIR_OK;
-}
-
 /* A device that fails here has failed before, and says so to whoever takes the next batch. */
 static void destroy_lease(py_shared *self) {
     lease *lent = (lease *)self;
@@ -81,7 +73,7 @@ static void destroy_lease(py_shared *self) {
     if (status == WEIR_OK)
         status = weir_run_release(lent->run->run, &lent->taken, lent->stream, NULL);
     (void)status;
-    py_drop(&lent->run->shared);
+    py_drop(lent->run);
     free(lent);
 }
 
@@ -97,12 +89,9 @@ typedef struct run_arguments {
 } run_arguments;
 
 static void free_arguments(run_arguments *a) {
-    Py_XDECREF(a->token.holder);
-    Py_XDECREF(a->state.holder);
     for (size_t i = 0; i < SETTINGS_MAX; i++)
         Py_XDECREF(a->paths[i]);
-    if (a->sources)
-        py_drop(&a->sources->shared);
+    py_drop(a->sources);
 }
 
 /* Borrowed; NULL with an exception. */
@@ -190,17 +179,11 @@ static PyObject *run_open(PyObject *class, PyObject *args) {
     py_run *run = NULL;
     if (parse_arguments(args, &a) && (run = py_shared_new(sizeof *run, destroy_run))) {
         run->env = py_env();
-        run->sources = (py_sources *)py_keep(&a.sources->shared);
-        Py_BEGIN_ALLOW_THREADS status = weir_run_open(&run->env, &a.options, &run->run, &error);
-        Py_END_ALLOW_THREADS
+        run->sources = py_keep(a.sources);
+        PY_UNLOCKED(status = weir_run_open(&run->env, &a.options, &run->run, &error));
     }
     free_arguments(&a);
-    if (!run)
-        return NULL;
-    if (status == WEIR_OK)
-        return py_object_new((PyTypeObject *)class, &run->shared);
-    py_drop(&run->shared);
-    return py_raise(&error);
+    return py_opened(class, run, status, &error);
 }
 
 static PyObject *run_start(PyObject *self, PyObject *Py_UNUSED(nothing)) {
@@ -208,13 +191,14 @@ static PyObject *run_start(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_error error;
     weir_status status;
     run->owner = getpid();
-    Py_BEGIN_ALLOW_THREADS status = weir_run_start(run->run, &error);
-    Py_END_ALLOW_THREADS if (status != WEIR_OK) return py_raise(&error);
+    PY_UNLOCKED(status = weir_run_start(run->run, &error));
+    if (status != WEIR_OK)
+        return py_raise(&error);
     const weir_device *device = weir_run_describe(run->run)->device;
     if (device) {
         int32_t id = (int32_t)weir_device_describe(device)->ordinal;
         run->place = (py_place){.type = DL_CUDA, .id = id, .await = await_batch};
-        run->table_place = (py_place){.type = DL_CUDA, .id = id, .await = await_nothing};
+        run->table_place = (py_place){.type = DL_CUDA, .id = id};
     }
     Py_RETURN_NONE;
 }
@@ -266,8 +250,8 @@ static weir_status take(py_run *run, weir_taken *taken, weir_error *error) {
     if (status != WEIR_OK || is_ready)
         return status;
     py_wait_begin(cancel_run, run->run);
-    Py_BEGIN_ALLOW_THREADS status = weir_run_next(run->run, taken, error);
-    Py_END_ALLOW_THREADS py_wait_end();
+    PY_UNLOCKED(status = weir_run_next(run->run, taken, error));
+    py_wait_end();
     return status;
 }
 
@@ -276,7 +260,7 @@ static const py_place *place_of(const py_run *run, const py_place *place) {
     return device && !weir_device_describe(device)->is_host ? place : NULL;
 }
 
-static PyObject *lend(py_run *run, const weir_taken *taken, PyTypeObject *type, bool is_copied) {
+static PyObject *lend(py_run *run, const weir_taken *taken, PyObject *class, bool is_copied) {
     lease *lent = py_shared_new(sizeof *lent, destroy_lease);
     if (!lent) {
         if (weir_run_release(run->run, taken, 0, NULL) != WEIR_OK)
@@ -289,22 +273,22 @@ static PyObject *lend(py_run *run, const weir_taken *taken, PyTypeObject *type, 
     lent->base.sources = &run->sources->shared;
     lent->base.step = taken->step;
     lent->base.place = place_of(run, &run->place);
-    lent->run = (py_run *)py_keep(&run->shared);
+    lent->run = py_keep(run);
     lent->taken = *taken;
     if (!is_copied)
-        return py_object_new(type, &lent->base.shared);
+        return py_object_new(class, lent);
     py_batch *copy = py_batch_copy(&lent->base);
-    py_drop(&lent->base.shared);
-    return copy ? py_object_new(type, &copy->shared) : NULL;
+    py_drop(lent);
+    return py_object_new(class, copy);
 }
 
-/* _next(type of the batch, whether to copy): None at the end. One thread at a time. */
+/* _next(class of the batch, whether to copy): None at the end. One thread at a time. */
 static PyObject *run_next(PyObject *self, PyObject *args) {
-    PyObject *type = NULL;
+    PyObject *class = NULL;
     int is_copied = 0;
-    if (!PyArg_ParseTuple(args, "O!p:_next", &PyType_Type, &type, &is_copied))
+    if (!PyArg_ParseTuple(args, "O!p:_next", &PyType_Type, &class, &is_copied))
         return NULL;
-    if (PyObject_IsSubclass(type, (PyObject *)py_the.batch) != 1) {
+    if (PyObject_IsSubclass(class, (PyObject *)py_the.batch) != 1) {
         PyErr_SetString(PyExc_TypeError, "a run gives batches");
         return NULL;
     }
@@ -317,7 +301,7 @@ static PyObject *run_next(PyObject *self, PyObject *args) {
         return raise_for(run_of(self), &error);
     if (!taken.batch)
         Py_RETURN_NONE;
-    return lend(run_of(self), &taken, (PyTypeObject *)type, is_copied);
+    return lend(run_of(self), &taken, class, is_copied);
 }
 
 /* Closing waits for the workers, who may be in the middle of a batch; Python need not. */
@@ -325,8 +309,8 @@ static void run_dealloc(PyObject *self) {
     py_run *run = run_of(self);
     ((py_object *)self)->shared = NULL;
     weir_run_cancel(run->run);
-    Py_BEGIN_ALLOW_THREADS py_drop(&run->shared);
-    Py_END_ALLOW_THREADS py_object_dealloc(self);
+    PY_UNLOCKED(py_drop(run));
+    py_object_dealloc(self);
 }
 
 /* ---- Saving and ending ------------------------------------------------------------------------- */
@@ -340,9 +324,7 @@ static PyObject *run_save(PyObject *self, PyObject *Py_UNUSED(nothing)) {
 
 static PyObject *run_stop(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_error error;
-    if (weir_run_stop(run_of(self)->run, &error) != WEIR_OK)
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return py_done(weir_run_stop(run_of(self)->run, &error), &error);
 }
 
 static PyObject *run_cancel(PyObject *self, PyObject *Py_UNUSED(nothing)) {
@@ -441,13 +423,12 @@ static PyObject *get_is_started(PyObject *self, void *Py_UNUSED(closure)) {
 }
 
 static PyObject *checkpoint_step(PyObject *Py_UNUSED(class), PyObject *args) {
-    py_bytes data = {NULL, NULL, 0};
+    py_bytes data;
     weir_checkpoint found;
     weir_error error;
     if (!PyArg_ParseTuple(args, "O&:_checkpoint_step", py_to_bytes, &data))
         return NULL;
     weir_status status = weir_checkpoint_read(data.data, data.size, &found, &error);
-    Py_XDECREF(data.holder);
     return status == WEIR_OK ? PyLong_FromUnsignedLongLong(found.step) : py_raise(&error);
 }
 
@@ -480,7 +461,7 @@ static PyType_Slot slots[] = {{Py_tp_doc, "A run; see weir.Loader."},
 static PyType_Spec spec = {"weir._weir.Run", sizeof(py_object), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
-int py_add_run(PyObject *module) {
+bool py_add_run(PyObject *module) {
     static const struct {
         const char *name;
         long value;
@@ -494,7 +475,6 @@ int py_add_run(PyObject *module) {
                     {"PREFETCH_SKIPS", WEIR_PREFETCH_SKIPS}};
     for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
         if (PyModule_AddIntConstant(module, defaults[i].name, defaults[i].value) != 0)
-            return -1;
-    py_the.run = py_add_type(module, &spec);
-    return py_the.run ? 0 : -1;
+            return false;
+    return py_add_type(module, NULL, &spec);
 }

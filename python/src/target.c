@@ -72,22 +72,15 @@ PyObject *py_batch_target(PyObject *self, PyObject *Py_UNUSED(nothing)) {
         return NULL;
     }
     py_block *values = py_block_new(8 * count), *nulls = py_block_new(count);
-    if (!values || !nulls) {
-        py_drop(values ? &values->shared : NULL);
-        py_drop(nulls ? &nulls->shared : NULL);
-        return NULL;
-    }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; values && nulls && i < count; i++)
         copy_target(batch, i, values->data, nulls->data + i);
     weir_value kind = weir_value_of(batch->target_stype);
     const char *dtype = batch->source_count > 0       ? "float32"
                         : kind == WEIR_VALUE_TRUTH    ? "bool"
                         : kind == WEIR_VALUE_CATEGORY ? "int64"
                                                       : "float32";
-    PyObject *first = py_array_of_block(values, dtype, count),
-             *second = py_array_of_block(nulls, "bool", count);
-    return first && second ? Py_BuildValue("(NN)", first, second)
-                           : (Py_XDECREF(first), Py_XDECREF(second), NULL);
+    return Py_BuildValue("(NN)", py_array_of_block(values, dtype, count, 0),
+                         py_array_of_block(nulls, "bool", count, 0));
 }
 
 /* ---- What it was normalised by, and the datasets of a mixed batch ------------------------------ */
@@ -127,12 +120,11 @@ PyObject *py_batch_sources(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     for (uint32_t i = 0; list && i < count; i++) {
         const weir_batch_source *s = &owner->batch->sources[i];
         weir_statistics scale = scale_of(s->store, s->task, s->target_stype);
-        PyObject *item = Py_BuildValue(
-            "(snsIsIIIIdd)", s->dataset, (Py_ssize_t)py_batch_store_index(owner, s->store),
-            weir_store_describe(s->store)->tasks[s->task].name, s->task, weir_stype_name(s->target_stype),
-            s->category_start, s->category_count, s->first_column, s->first_category, scale.mean, scale.std);
-        if (!item || PyTuple_SetItem(list, i, item) != 0)
-            Py_CLEAR(list);
+        py_put(&list, i,
+               Py_BuildValue("(snsIsIIIIdd)", s->dataset, (Py_ssize_t)py_batch_store_index(owner, s->store),
+                             weir_store_describe(s->store)->tasks[s->task].name, s->task,
+                             weir_stype_name(s->target_stype), s->category_start, s->category_count,
+                             s->first_column, s->first_category, scale.mean, scale.std));
     }
     return list;
 }
