@@ -7,8 +7,7 @@
 static void write_tables(weir_json_writer *w, const weir_store *store, const weir_task *task) {
     const weir_store_info *info = weir_store_describe(store);
     char text[1024];
-    weir_json_key(w, "tables");
-    weir_json_array(w);
+    cli_json_array(w, "tables");
     for (uint32_t t = 0; t < info->table_count; t++) {
         weir_json_object(w);
         cli_json_text(w, "name", info->tables[t].name);
@@ -23,16 +22,14 @@ static void write_tables(weir_json_writer *w, const weir_store *store, const wei
         cli_json_uint(w, "row_start", info->row_count);
         cli_json_bool(w, "has_keys", false);
         cli_json_bool(w, "is_task", true);
-        weir_json_key(w, "columns");
-        weir_json_array(w);
+        cli_json_array(w, "columns");
         weir_json_uint(w, task->column);
         weir_json_uint(w, task->observed_column);
         weir_json_end_array(w);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
-    weir_json_key(w, "columns");
-    weir_json_array(w);
+    cli_json_array(w, "columns");
     for (uint32_t c = 0; c < info->column_count; c++) {
         const weir_column *column = &info->columns[c];
         const char *known_at = NULL; /* with its row */
@@ -56,19 +53,17 @@ static void write_tables(weir_json_writer *w, const weir_store *store, const wei
 static void write_edge(weir_json_writer *w, const char *name, uint32_t column, uint32_t parent_table) {
     weir_json_object(w);
     cli_json_text(w, "name", name);
-    weir_json_key(w, "column");
     if (column == WEIR_NONE)
-        weir_json_null(w);
+        cli_json_text(w, "column", NULL);
     else
-        weir_json_uint(w, column);
+        cli_json_uint(w, "column", column);
     cli_json_uint(w, "parent_table", parent_table);
     weir_json_end_object(w);
 }
 
 void cli_batch_head(weir_json_writer *w, const weir_store *store, const weir_task *task) {
     const weir_store_info *info = weir_store_describe(store);
-    weir_json_key(w, "task");
-    weir_json_object(w);
+    cli_json_object(w, "task");
     cli_json_text(w, "name", task->name);
     cli_json_text(w, "target", task->target_column);
     cli_json_text(w, "stype", weir_stype_name(task->stype));
@@ -78,15 +73,13 @@ void cli_batch_head(weir_json_writer *w, const weir_store *store, const weir_tas
     cli_json_bool(w, "has_label_times", task->has_label_times);
     if (task->link.is_link)
         cli_json_text(w, "destination_table", info->tables[task->link.table].name);
-    weir_json_key(w, "drop_columns");
-    weir_json_array(w);
+    cli_json_array(w, "drop_columns");
     for (uint32_t i = 0; i < task->drop_column_count; i++)
         weir_json_text(w, task->drop_columns[i]);
     weir_json_end_array(w);
     weir_json_end_object(w);
     write_tables(w, store, task);
-    weir_json_key(w, "edges");
-    weir_json_array(w);
+    cli_json_array(w, "edges");
     for (uint32_t e = 0; e < info->edge_count; e++)
         write_edge(w, info->edges[e].name, info->edges[e].column, info->edges[e].parent_table);
     if (task->has_label_times)

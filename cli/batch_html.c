@@ -54,8 +54,7 @@ weir_status cli_batch_html_open(const cli_batch_context *context, const weir_bat
             break;
         cli_batch_write_page_head(w, &part->context, &weir_store_describe(store)->tasks[dataset.task],
                                   &part->labels);
-        weir_json_key(w, "steps");
-        weir_json_array(w);
+        cli_json_array(w, "steps");
     }
     if (status == WEIR_OK)
         *out = page;

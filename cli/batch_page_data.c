@@ -283,8 +283,7 @@ static void write_cell(weir_json_writer *w, const sequence *s, uint32_t local, u
 /* [edge type, number of the parent in the sequence or -1, state, the time that the state is about]. */
 static void write_parents(weir_json_writer *w, const sequence *s, uint32_t local) {
     const weir_table *table = table_of(s, local);
-    weir_json_key(w, "parents");
-    weir_json_array(w);
+    cli_json_array(w, "parents");
     for (uint32_t e = table->edge_start; e < table->edge_start + table->edge_count; e++) {
         uint64_t parent = weir_store_parent(s->context->store, s->rows[local], e);
         if (parent == WEIR_NO_ROW)
@@ -346,13 +345,11 @@ static void write_task_row(weir_json_writer *w, const sequence *s, uint32_t loca
         write_time(w, weir_store_label_time(store, s->task_number, seed));
         cli_json_text(w, "split", weir_split_name(row.split));
     }
-    weir_json_key(w, "cells");
-    weir_json_array(w);
+    cli_json_array(w, "cells");
     write_task_cell(w, s, local, s->task->column, &row.target);
     write_task_cell(w, s, local, s->task->observed_column, &time);
     weir_json_end_array(w);
-    weir_json_key(w, "parents");
-    weir_json_array(w);
+    cli_json_array(w, "parents");
     weir_json_array(w);
     weir_json_uint(w, s->info->edge_count);
     weir_json_int(w, local_of(s, row.row));
@@ -377,8 +374,7 @@ static void write_row(weir_json_writer *w, const sequence *s, uint32_t local) {
     cli_json_uint(w, "table", (uint64_t)(table - s->info->tables));
     weir_json_key(w, "time");
     write_time(w, weir_store_row_time(s->context->store, s->rows[local]));
-    weir_json_key(w, "cells");
-    weir_json_array(w);
+    cli_json_array(w, "cells");
     for (uint32_t i = 0; i < table->column_count; i++)
         write_cell(w, s, local, table->column_start + i);
     weir_json_end_array(w);
@@ -433,16 +429,15 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
         weir_cell target = target_of(s, sample);
         weir_json_key(w, "target");
         write_value(w, s->context->store, s->task->column, &target);
-        weir_json_key(w, "label"); /* which item of the label distribution it is */
-        weir_json_int(w, cli_labels_find(s->labels, &target));
+        cli_json_int(w, "label",
+                     cli_labels_find(s->labels, &target)); /* which item of the label distribution it is */
     }
     if (s->batch->group_size > 1)
         cli_json_text(w, "role", weir_role_name(weir_batch_role(batch, s->index)));
     write_permutation(w, s, "col_perm", WEIR_COL_PERM);
     write_permutation(w, s, "out_perm", WEIR_OUT_PERM);
     write_permutation(w, s, "in_perm", WEIR_IN_PERM);
-    weir_json_key(w, "parts"); /* [row that starts it, visits] */
-    weir_json_array(w);
+    cli_json_array(w, "parts"); /* [row that starts it, visits] */
     for (uint32_t r = 0; r < s->row_count; r++)
         if (s->visits[r] != WEIR_NONE) {
             weir_json_array(w);
@@ -451,8 +446,7 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
             weir_json_end_array(w);
         }
     weir_json_end_array(w);
-    weir_json_key(w, "rows");
-    weir_json_array(w);
+    cli_json_array(w, "rows");
     if (find_places(s)) {
         for (uint32_t r = 0; r < s->row_count; r++)
             write_row(w, s, r);
@@ -483,13 +477,11 @@ static void write_stretch_end(weir_json_writer *w, const weir_task *task, const 
 static void write_labels(weir_json_writer *w, const weir_store *store, const weir_task *task,
                          const cli_labels *labels) {
     const weir_column *column = &weir_store_describe(store)->columns[task->column];
-    weir_json_key(w, "labels");
-    weir_json_object(w);
+    cli_json_object(w, "labels");
     cli_json_uint(w, "count", labels->count);
     cli_json_uint(w, "nulls", labels->nulls);
     cli_json_uint(w, "others", labels->others);
-    weir_json_key(w, "items");
-    weir_json_array(w);
+    cli_json_array(w, "items");
     for (uint32_t i = 0; i < labels->item_count; i++) {
         const cli_label_item *item = &labels->items[i];
         weir_cell value = {.stype = task->stype, .number = (float)item->low};
@@ -538,8 +530,7 @@ void cli_batch_write_page_step(weir_json_writer *w, const weir_batch *batch, con
     cli_json_uint_text(w, "bytes", batch->size);
     cli_json_uint(w, "sequence_length", batch->sequence_length);
     cli_json_hex(w, "digest", batch->batch_digest, sizeof batch->batch_digest);
-    weir_json_key(w, "sequences");
-    weir_json_array(w);
+    cli_json_array(w, "sequences");
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         if (is_mixed && batch->dataset_ids[i] != member)
             continue;

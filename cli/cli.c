@@ -196,8 +196,7 @@ int cli_print_object(weir_json_writer *w) {
 }
 
 void cli_json_failure(weir_json_writer *w, uint64_t t, const char *code) {
-    weir_json_key(w, "failure");
-    weir_json_object(w);
+    cli_json_object(w, "failure");
     cli_json_uint(w, "t", t);
     cli_json_text(w, "failure_code", code);
     weir_json_end_object(w);
@@ -205,6 +204,21 @@ void cli_json_failure(weir_json_writer *w, uint64_t t, const char *code) {
 
 int cli_judged(weir_run_status status) {
     return status == WEIR_RUN_CUT ? CLI_TRACE_CUT : status == WEIR_RUN_FAILED ? CLI_RUN_FAILED : CLI_OK;
+}
+
+void cli_json_object(weir_json_writer *w, const char *key) {
+    weir_json_key(w, key);
+    weir_json_object(w);
+}
+
+void cli_json_array(weir_json_writer *w, const char *key) {
+    weir_json_key(w, key);
+    weir_json_array(w);
+}
+
+void cli_json_int(weir_json_writer *w, const char *key, int64_t value) {
+    weir_json_key(w, key);
+    weir_json_int(w, value);
 }
 
 void cli_json_hex(weir_json_writer *w, const char *key, const void *data, size_t size) {
@@ -246,8 +260,7 @@ void cli_json_double(weir_json_writer *w, const char *key, double value) {
 }
 
 void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor) {
-    weir_json_key(w, key);
-    weir_json_object(w);
+    cli_json_object(w, key);
     cli_json_uint(w, "epoch", cursor.epoch);
     cli_json_uint(w, "global_index", cursor.global_index);
     weir_json_end_object(w);

@@ -104,8 +104,13 @@ static inline const char *cli_plural(uint64_t count) {
 }
 enum { CLI_SHOWN_MAX = 4352 /* a path at its longest */ };
 
-/* A member of an object: its key and its value. A text that is NULL is null; a number that JavaScript could
- * not hold is a decimal text; a cursor is {"epoch": …, "global_index": …}. */
+/* A member of an object: its key and its value, or the beginning of an object or a list. A text that is NULL
+ * is null; a number that JavaScript could not hold is a decimal text; a cursor is {"epoch": …,
+ * "global_index": …}.
+ */
+void cli_json_object(weir_json_writer *w, const char *key);
+void cli_json_array(weir_json_writer *w, const char *key);
+void cli_json_int(weir_json_writer *w, const char *key, int64_t value);
 void cli_json_uint(weir_json_writer *w, const char *key, uint64_t value);
 void cli_json_bool(weir_json_writer *w, const char *key, bool value);
 void cli_json_double(weir_json_writer *w, const char *key, double value);

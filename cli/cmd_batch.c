@@ -23,8 +23,7 @@ static int print_json(const request *r, const weir_store *store, const weir_batc
     cli_json_begin(&w);
     cli_json_text(&w, "dataset", r->of.dataset);
     cli_batch_write_head(&w, store, batch);
-    weir_json_key(&w, "sequences");
-    weir_json_array(&w);
+    cli_json_array(&w, "sequences");
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         weir_json_object(&w);
         if (batch->source_count > 0)

@@ -84,8 +84,7 @@ static int print_json(const asked *a, const weir_store *store, const weir_batch 
     weir_json_writer w;
     cli_json_begin(&w);
     cli_batch_write_head(&w, store, batch);
-    weir_json_key(&w, "sequences");
-    weir_json_array(&w);
+    cli_json_array(&w, "sequences");
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         const char *split = split_of(store, batch, i);
         weir_json_object(&w);

@@ -215,11 +215,9 @@ static int print_json(const demo *d) {
     cli_json_text(&w, "schema", d->schema);
     cli_json_text(&w, "store", d->report.store_path);
     cli_json_text(&w, "manifest", manifest_of(d));
-    weir_json_key(&w, "rows");
-    weir_json_object(&w);
+    cli_json_object(&w, "rows");
     for (int table = 0; table < DEMO_TABLES; table++) {
-        weir_json_key(&w, demo_table_names[table]);
-        weir_json_uint(&w, d->counts.rows[table]);
+        cli_json_uint(&w, demo_table_names[table], d->counts.rows[table]);
     }
     weir_json_end_object(&w);
     cli_json_uint(&w, "database_bytes", d->database_bytes);

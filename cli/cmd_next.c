@@ -16,15 +16,13 @@ typedef struct request {
 static int print_step_json(const weir_step *step, const uint64_t *indices, const weir_manifest *manifest) {
     weir_json_writer w;
     cli_json_begin(&w);
-    weir_json_key(&w, "indices");
-    weir_json_array(&w);
+    cli_json_array(&w, "indices");
     for (uint64_t i = 0; i < step->count; i++)
         weir_json_uint(&w, indices[i]);
     weir_json_end_array(&w);
     cli_json_uint(&w, "valid_count", step->valid_count);
     cli_json_cursor(&w, "cursor_next", step->cursor_next);
-    weir_json_key(&w, "metadata");
-    weir_json_object(&w);
+    cli_json_object(&w, "metadata");
     cli_json_uint(&w, "epoch", step->cursor_before.epoch);
     cli_json_uint(&w, "global_position", step->cursor_before.global_index);
     cli_json_bool(&w, "is_shuffled", step->is_shuffled);

@@ -14,11 +14,9 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_json_writer w;
     cli_json_begin(&w);
     cli_json_text(&w, "version", weir_version());
-    weir_json_key(&w, "components");
-    weir_json_object(&w);
+    cli_json_object(&w, "components");
     for (size_t i = 0; weir_component_at(i, &component); i++) {
-        weir_json_key(&w, component.name);
-        weir_json_object(&w);
+        cli_json_object(&w, component.name);
         cli_json_text(&w, "built", component.built);
         if (component.running[0])
             cli_json_text(&w, "running", component.running);

@@ -54,8 +54,7 @@ static weir_status inspect(void *context, const char *path, weir_warning_report 
 static void put_warnings(const cli_ingest_job *ingest, weir_json_writer *w) {
     static const char *const names[] = {"code", "table", "column", "task", "message"};
     for (int notes = 0; notes < 2; notes++) {
-        weir_json_key(w, notes ? "notes" : "warnings");
-        weir_json_array(w);
+        cli_json_array(w, notes ? "notes" : "warnings");
         for (size_t i = 0; i < ingest->warning_count; i++) {
             const weir_warning *warning = &ingest->warnings[i];
             const char *const texts[] = {warning->code, warning->table, warning->column, warning->task,
@@ -92,8 +91,7 @@ static void put_result(weir_json_writer *w, const weir_ingest_report *result) {
     cli_json_uint(w, "embedding_bytes", result->embedding_bytes);
     cli_json_uint(w, "spilled_bytes", result->spilled_bytes);
     cli_json_uint(w, "kept_bytes", result->kept_bytes);
-    weir_json_key(w, "seconds");
-    weir_json_object(w);
+    cli_json_object(w, "seconds");
     cli_json_double(w, "total", (double)result->total_ns * 1e-9);
     cli_json_double(w, "read", (double)result->read_ns * 1e-9);
     cli_json_double(w, "order", (double)result->order_ns * 1e-9);
