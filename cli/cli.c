@@ -76,6 +76,7 @@ bool cli_size(const char *text, uint64_t *out) {
 /* Stores a value; CLI_USAGE after it has said why not. */
 static int store_value(const cli_command *command, const cli_option *option, const char *value) {
     uint64_t number, limit = option->kind == CLI_UINT32 ? UINT32_MAX : UINT64_MAX;
+    weir_error error;
     if (option->kind == CLI_TEXT) {
         *(const char **)option->target = value;
     } else if (option->kind == CLI_TEXTS) {
@@ -87,6 +88,12 @@ static int store_value(const cli_command *command, const cli_option *option, con
         if (!cli_size(value, option->target))
             return cli_usage(command, "%s takes a number of bytes, such as 1000000, 512M or 2GiB, not '%s'",
                              option->name, value);
+    } else if (option->kind == CLI_HEX) {
+        if (!cli_hex(value, option->target))
+            return cli_usage(command, "%s takes hex digits, two per byte", option->name);
+    } else if (option->kind == CLI_VERIFY) {
+        if (weir_verify_parse(value, option->target, &error) != WEIR_OK)
+            return cli_usage(command, "%s takes none, touched or all, not '%s'", option->name, value);
     } else if (!parse_uint(value, &number) || number > limit) {
         return cli_usage(command, "%s takes a whole number from 0 to %llu, not '%s'", option->name,
                          (unsigned long long)limit, value);
@@ -296,34 +303,18 @@ static int hex_digit(char digit) {
     return found ? (int)(found - digits) : -1;
 }
 
-weir_status cli_hex(const char *text, uint8_t **data, size_t *size, weir_error *error) {
-    size_t count = strlen(text);
-    uint8_t *bytes = malloc(count / 2 + 1);
-    if (!bytes)
-        return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for %zu bytes", count / 2);
-    bool is_hex = count % 2 == 0;
-    for (size_t i = 0; is_hex && i < count / 2; i++) {
-        int high = hex_digit(text[2 * i]);
-        int low = hex_digit(text[2 * i + 1]);
-        is_hex = high >= 0 && low >= 0;
-        bytes[i] = is_hex ? (uint8_t)(high << 4 | low) : 0;
-    }
-    if (!is_hex) {
-        free(bytes);
-        return cli_error(error, WEIR_CONTRACT_VIOLATION, "not hex digits, two per byte");
-    }
-    *data = bytes;
-    *size = count / 2;
-    return WEIR_OK;
-}
-
-int cli_read_token(const cli_command *command, const char *text, bool as_json, uint8_t **token,
-                   size_t *size) {
-    weir_error error;
-    weir_status status = text ? cli_hex(text, token, size, &error) : WEIR_OK;
-    if (status == WEIR_OUT_OF_MEMORY)
-        return cli_fail(&error, as_json);
-    return status == WEIR_OK ? CLI_OK : cli_usage(command, "--token takes hex digits, two per byte");
+bool cli_hex(const char *text, cli_bytes *out) {
+    uint8_t *bytes = (uint8_t *)(uintptr_t)text;
+    size_t size = strlen(text) / 2;
+    for (size_t i = 0; text[i]; i++)
+        if (hex_digit(text[i]) < 0)
+            return false;
+    if (text[2 * size])
+        return false;
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)(hex_digit(text[2 * i]) << 4 | hex_digit(text[2 * i + 1]));
+    *out = (cli_bytes){bytes, size};
+    return true;
 }
 
 void cli_print_hex(const char *name, const void *data, size_t size) {

@@ -32,7 +32,9 @@ typedef enum cli_option_kind {
     CLI_TEXTS,  /* cli_texts: may be given several times */
     CLI_UINT,   /* uint64_t */
     CLI_UINT32, /* uint32_t */
-    CLI_SIZE    /* uint64_t: bytes, as 1000000, 512M or 2GiB */
+    CLI_SIZE,   /* uint64_t: bytes, as 1000000, 512M or 2GiB */
+    CLI_HEX,    /* cli_bytes: two hex digits per byte */
+    CLI_VERIFY  /* weir_verify: none, touched or all */
 } cli_option_kind;
 
 enum { CLI_TEXTS_MAX = 64 };
@@ -41,6 +43,12 @@ typedef struct cli_texts {
     const char *list[CLI_TEXTS_MAX];
     size_t count;
 } cli_texts;
+
+/* Bytes that stand where their hex text stood, in an argument of the program. */
+typedef struct cli_bytes {
+    const uint8_t *data; /* NULL: none were given */
+    size_t size;
+} cli_bytes;
 
 typedef struct cli_option {
     const char *name; /* with its dashes */
@@ -57,7 +65,7 @@ typedef struct cli_option {
     { name, CLI_KIND_OF(target), target, true, false }
 #define CLI_KIND_OF(target)                                                                                  \
     _Generic(*(target), bool: CLI_FLAG, const char *: CLI_TEXT, cli_texts: CLI_TEXTS, uint64_t: CLI_UINT,    \
-             uint32_t: CLI_UINT32)
+             uint32_t: CLI_UINT32, cli_bytes: CLI_HEX)
 #define CLI_COUNT(options) (sizeof(options) / sizeof *(options))
 
 /* Reads options ("--name value", "--name=value", in any order, "-o" is "--output", "--" ends them) and at
@@ -128,13 +136,8 @@ int cli_judged(weir_run_status status);
  * taken for success. */
 int cli_flush(void);
 
-/* Hex text from the command line into memory that the caller frees with free(). OUT_OF_MEMORY;
- * CONTRACT_VIOLATION if it is not hex. */
-WEIR_CHECKED weir_status cli_hex(const char *text, uint8_t **data, size_t *size, weir_error *error);
-
-/* A replay token, which --token gives as hex. CLI_OK, also without a text, or the exit status after it has
- * said what is wrong. */
-int cli_read_token(const cli_command *command, const char *text, bool as_json, uint8_t **token, size_t *size);
+/* The bytes of a hex text from the command line, which they replace; false if it is not hex. */
+bool cli_hex(const char *text, cli_bytes *out);
 
 /* "name 0a1b…", and a newline. */
 void cli_print_hex(const char *name, const void *data, size_t size);

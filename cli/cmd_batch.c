@@ -13,9 +13,10 @@ typedef struct request {
     cli_selection of;
     weir_cursor at;
     cli_texts stores;
-    const char *npz, *html, *verify;
+    const char *npz, *html;
     uint64_t steps;
     bool any_hash, pad, as_json, with_tensors;
+    weir_store_options opening;
 } request;
 
 static int print_json(const request *r, const weir_store *store, const weir_batch *batch) {
@@ -118,8 +119,8 @@ static int build(const request *r, const cli_stores *stores, const weir_manifest
                                   .dataset = r->of.dataset,
                                   .world_size = r->of.world_size,
                                   .rank = r->of.rank,
-                                  .token = r->of.token,
-                                  .token_size = r->of.token_size,
+                                  .token = r->of.token.data,
+                                  .token_size = r->of.token.size,
                                   .any_hash = r->any_hash,
                                   .pad = r->pad,
                                   .with_digests = true};
@@ -159,11 +160,11 @@ static const char *find_clash(const request *r) {
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    request r = {.of = CLI_SELECTION_DEFAULT, .steps = 1};
+    request r = {.of = CLI_SELECTION_DEFAULT, .steps = 1, .opening = {.size = sizeof r.opening}};
     cli_option options[] = {
         CLI_REQUIRED("--store", &r.stores), CLI_SELECTION_OPTIONS(r.of, true),
         CLI_CURSOR_OPTIONS(r.at),           CLI_OPTION("--any-hash", &r.any_hash),
-        CLI_OPTION("--pad", &r.pad),        CLI_OPTION("--verify", &r.verify),
+        CLI_OPTION("--pad", &r.pad),        {"--verify", CLI_VERIFY, &r.opening.verify, false, false},
         CLI_OPTION("--npz", &r.npz),        CLI_OPTION("--html", &r.html),
         CLI_OPTION("--steps", &r.steps),    CLI_OPTION("--tensors", &r.with_tensors),
         CLI_OPTION("--json", &r.as_json),
@@ -180,24 +181,17 @@ static int run(const cli_command *self, int argc, char **argv) {
     const char *clash = find_clash(&r);
     if (clash)
         return cli_usage(self, "%s; give it a name of its own", clash);
-    weir_store_options opening = {.size = sizeof opening};
-    if (cli_read_verify(self, r.verify, &opening.verify) != CLI_OK)
-        return CLI_USAGE;
-    int read = cli_selection_read_token(self, &r.of, r.as_json);
-    if (read != CLI_OK)
-        return read;
     weir_error error;
     weir_manifest *manifest = NULL;
     cli_stores stores = {.count = 0};
     weir_status status = weir_manifest_open(NULL, r.of.manifest, &manifest, &error);
     if (status == WEIR_OK)
-        status = cli_stores_open_with(&stores, &r.stores, &opening, &error);
+        status = cli_stores_open_with(&stores, &r.stores, &r.opening, &error);
     if (status == WEIR_OK)
         cli_selection_settle(&r.of, manifest);
     int result = status == WEIR_OK ? build(&r, &stores, manifest) : cli_fail(&error, r.as_json);
     cli_stores_close(&stores);
     weir_manifest_close(manifest);
-    cli_selection_close(&r.of);
     return result;
 }
 

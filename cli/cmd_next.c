@@ -112,8 +112,8 @@ static int run_with_manifest(const request *r, const weir_manifest *manifest, co
                                     .dataset = r->of.dataset,
                                     .world_size = r->of.world_size,
                                     .rank = r->of.rank,
-                                    .token = r->of.token,
-                                    .token_size = r->of.token_size,
+                                    .token = r->of.token.data,
+                                    .token_size = r->of.token.size,
                                     .cursor = r->from};
     weir_status status = weir_stage_parse(r->of.stage, &options.stage, &error);
     if (status == WEIR_OK)
@@ -126,8 +126,8 @@ static int run_with_manifest(const request *r, const weir_manifest *manifest, co
     weir_trace_writer *trace = NULL;
     weir_trace_run description = {.size = sizeof description,
                                   .manifest = manifest,
-                                  .token = r->of.token,
-                                  .token_size = r->of.token_size,
+                                  .token = r->of.token.data,
+                                  .token_size = r->of.token.size,
                                   .world_size = r->of.world_size,
                                   .rank = r->of.rank,
                                   .stage = options.stage,
@@ -161,9 +161,6 @@ static int run(const cli_command *self, int argc, char **argv) {
         return CLI_USAGE;
     if (r.trace_indices && !r.trace)
         return cli_usage(self, "--trace-indices belongs to --trace");
-    int read = cli_selection_read_token(self, &r.of, r.as_json);
-    if (read != CLI_OK)
-        return read;
     weir_error error;
     weir_manifest *manifest = NULL;
     cli_stores stores = {.count = 0};
@@ -175,7 +172,6 @@ static int run(const cli_command *self, int argc, char **argv) {
     int result = status == WEIR_OK ? run_with_manifest(&r, manifest, &stores) : cli_fail(&error, r.as_json);
     cli_stores_close(&stores);
     weir_manifest_close(manifest);
-    cli_selection_close(&r.of);
     return result;
 }
 

@@ -10,7 +10,6 @@ typedef struct plan_call {
     const char *mode;
     const char *preset;
     const char *arenas;
-    const char *token;
     const char *order;
     const char *cbor;
     const char *html;
@@ -24,6 +23,7 @@ typedef struct plan_call {
     const char *step;
     const char *link;
     const char *speed;
+    cli_bytes token;
     uint64_t link_bytes; /* per second */
     uint64_t speed_cost;
     uint32_t effort;
@@ -165,12 +165,11 @@ static int show(const plan_call *call, weir_text title, const weir_plan *plan) {
 }
 
 /* `capacities` is --capacity as an arena configuration, or empty. */
-static int plan_graph(const cli_command *self, const plan_call *call, weir_json_writer *capacities) {
+static int plan_graph(const plan_call *call, weir_json_writer *capacities) {
     weir_error error;
     char *arenas = NULL, *order = NULL;
     weir_graph *graph = NULL;
     weir_plan *plan = NULL;
-    uint8_t *token = NULL;
     weir_plan_options options = {.size = sizeof options,
                                  .mode = call->mode,
                                  .preset = call->preset,
@@ -182,11 +181,9 @@ static int plan_graph(const cli_command *self, const plan_call *call, weir_json_
                                  .step = call->step,
                                  .link = call->link_bytes,
                                  .speed = call->speed_cost,
-                                 .no_overlap = call->no_overlap};
-    int read = cli_read_token(self, call->token, call->as_json, &token, &options.token_size);
-    if (read != CLI_OK)
-        return read;
-    options.token = token;
+                                 .no_overlap = call->no_overlap,
+                                 .token = call->token.data,
+                                 .token_size = call->token.size};
     weir_status status = WEIR_OK;
     if (call->capacity) {
         status = weir_json_finish(capacities, &error);
@@ -215,7 +212,6 @@ static int plan_graph(const cli_command *self, const plan_call *call, weir_json_
     weir_graph_close(graph);
     free(arenas);
     free(order);
-    free(token);
     return code;
 }
 
@@ -235,7 +231,7 @@ static weir_status look_for_plan(const char *path, bool *is_plan, weir_error *er
 }
 
 static int show_saved(const cli_command *self, const plan_call *call) {
-    if (call->arenas || call->token || call->order || call->cbor || call->save || call->reorder ||
+    if (call->arenas || call->token.data || call->order || call->cbor || call->save || call->reorder ||
         call->capacity || call->mode || call->preset || call->optimizer || call->step || call->link ||
         call->speed)
         return cli_usage(
@@ -264,7 +260,7 @@ static int show_without_mode(const cli_command *self, const plan_call *call) {
 
 static int pack_csv(const cli_command *self, const plan_call *call) {
     uint64_t capacity = 0;
-    if (call->mode || call->preset || call->arenas || call->token || call->order || call->cbor ||
+    if (call->mode || call->preset || call->arenas || call->token.data || call->order || call->cbor ||
         call->html || call->trace || call->reorder || call->save || call->optimizer || call->step ||
         call->link || call->speed)
         return cli_usage(self, "--csv takes only --capacity, --effort, --threads, --strategies and --json");
@@ -350,7 +346,7 @@ static int run(const cli_command *self, int argc, char **argv) {
                                "--capacity takes arenas and their bytes, such as activations=8GiB or "
                                "activations=8GiB,gradients=2GiB, not '%s'",
                                call.capacity)
-                   : plan_graph(self, &call, &capacities);
+                   : plan_graph(&call, &capacities);
     weir_json_release(&capacities);
     return code;
 }

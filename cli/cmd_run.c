@@ -13,7 +13,6 @@ typedef struct request {
     cli_selection of;
     cli_texts stores;
     weir_run_options run;
-    const char *verify;
     weir_store_options opening;
     bool no_digests, plan, as_json;
     uint64_t began_ns;
@@ -123,8 +122,8 @@ static int run_opened(const cli_command *self, request *r) {
     o->dataset = r->of.dataset;
     o->rank = r->of.rank;
     o->world_size = r->of.world_size;
-    o->token = r->of.token;
-    o->token_size = r->of.token_size;
+    o->token = r->of.token.data;
+    o->token_size = r->of.token.size;
     o->with_digests = o->trace && !r->no_digests;
     weir_status status = weir_stage_parse(r->of.stage, &o->stage, &error);
     if (status == WEIR_OK)
@@ -218,7 +217,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     option_list list = {.items = {{"--store", CLI_TEXTS, &r.stores, true, false},
                                   CLI_SELECTION_OPTIONS(r.of, false),
                                   {"--no-digests", CLI_FLAG, &r.no_digests, false, false},
-                                  {"--verify", CLI_TEXT, &r.verify, false, false},
+                                  {"--verify", CLI_VERIFY, &r.opening.verify, false, false},
                                   {"--read-ahead", CLI_FLAG, &r.opening.reads_ahead, false, false},
                                   {"--plan", CLI_FLAG, &r.plan, false, false},
                                   {"--json", CLI_FLAG, &r.as_json, false, false}}};
@@ -234,20 +233,13 @@ static int run(const cli_command *self, int argc, char **argv) {
         find_fault(&r, has_place, is_given(&list, "--world-size"), is_given(&list, "--steps"), has_seconds);
     if (fault)
         return cli_usage(self, "%s", fault);
-    if (cli_read_verify(self, r.verify, &r.opening.verify) != CLI_OK)
-        return CLI_USAGE;
     if (set_words(&list, o, &error) != WEIR_OK)
         return cli_fail(&error, r.as_json);
-    int read = cli_selection_read_token(self, &r.of, r.as_json);
-    if (read != CLI_OK)
-        return read;
     if (!has_place) /* the launcher says */
         r.of.world_size = 0;
     if (has_seconds && o->checkpoint_seconds == 0)
         o->checkpoint_seconds = UINT64_MAX;
-    int result = run_request(self, &r);
-    cli_selection_close(&r.of);
-    return result;
+    return run_request(self, &r);
 }
 
 /* ---- Help ------------------------------------------------------------------------------------ */
