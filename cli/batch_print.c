@@ -3,11 +3,13 @@
 
 #include <inttypes.h>
 
-uint64_t cli_batch_field(const weir_batch *batch, weir_tensor_id id, uint32_t index) {
+uint64_t cli_batch_field(const weir_batch *batch, weir_tensor_id id, uint64_t index) {
     const weir_tensor *part = &batch->tensors[id];
-    size_t size = (size_t)(part->size / part->shape[0]);
+    uint64_t count = 1, value = 0;
+    for (uint32_t k = 0; k < part->rank; k++)
+        count *= part->shape[k];
+    size_t size = (size_t)(part->size / count);
     const uint8_t *at = batch->data + part->offset + size * index;
-    uint64_t value = 0;
     for (size_t i = 0; i < size; i++)
         value |= (uint64_t)at[i] << 8 * i;
     return value;

@@ -130,7 +130,7 @@ static int read_option(const cli_command *command, cli_option *options, size_t c
 }
 
 int cli_parse(const cli_command *command, cli_option *options, size_t option_count, int argc, char **argv,
-              const char **positional, int positional_max) {
+              const char **positional, int positional_max, const char *missing) {
     int found = 0;
     bool options_ended = false;
     for (int at = 0; at < argc; at++) {
@@ -151,6 +151,10 @@ int cli_parse(const cli_command *command, cli_option *options, size_t option_cou
             cli_usage(command, "%s is missing", options[i].name);
             return -1;
         }
+    if (missing && found < positional_max) {
+        cli_usage(command, "%s", missing);
+        return -1;
+    }
     return found;
 }
 

@@ -69,10 +69,10 @@ typedef struct cli_option {
 #define CLI_COUNT(options) (sizeof(options) / sizeof *(options))
 
 /* Reads options ("--name value", "--name=value", in any order, "-o" is "--output", "--" ends them) and at
- * most `positional_max` other arguments. Returns the number of those, or -1 after it has said what is wrong;
- * the caller returns CLI_USAGE then. */
+ * most `positional_max` other arguments, or exactly so many if `missing` says what is asked for. Returns the
+ * number of those, or -1 after it has said what is wrong; the caller returns CLI_USAGE then. */
 int cli_parse(const cli_command *command, cli_option *options, size_t option_count, int argc, char **argv,
-              const char **positional, int positional_max);
+              const char **positional, int positional_max, const char *missing);
 
 /* "-12" as a whole number; false for anything else. */
 bool cli_integer(const char *text, int64_t *out);

@@ -169,7 +169,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         CLI_OPTION("--steps", &r.steps),    CLI_OPTION("--tensors", &r.with_tensors),
         CLI_OPTION("--json", &r.as_json),
     };
-    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
     if (r.with_tensors && !r.as_json)
         return cli_usage(self, "--tensors belongs to --json");
@@ -186,7 +186,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     cli_stores stores = {.count = 0};
     weir_status status = weir_manifest_open(NULL, r.of.manifest, &manifest, &error);
     if (status == WEIR_OK)
-        status = cli_stores_open_with(&stores, &r.stores, &r.opening, &error);
+        status = cli_stores_open(&stores, &r.stores, &r.opening, &error);
     if (status == WEIR_OK)
         cli_selection_settle(&r.of, manifest);
     int result = status == WEIR_OK ? build(&r, &stores, manifest) : cli_fail(&error, r.as_json);

@@ -57,7 +57,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
     cli_option options[] = {CLI_OPTION("--json", &as_json)};
     const char *arguments[2];
-    int count = cli_parse(self, options, 1, argc, argv, arguments, 2);
+    int count = cli_parse(self, options, 1, argc, argv, arguments, 2, NULL);
     if (count < 0)
         return CLI_USAGE;
     if (count == 2 && strcmp(arguments[0], "encode") == 0)

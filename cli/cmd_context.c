@@ -223,7 +223,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         CLI_OPTION("--seed", &a.seed),
     };
     size_t option_count = CLI_COUNT(options);
-    if (cli_parse(self, options, option_count, argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, option_count, argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
     a.has_seed = options[option_count - 1].given;
     if (!a.manifest) { /* that ingest writes: the store's path with another ending */

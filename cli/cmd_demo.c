@@ -391,7 +391,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         CLI_OPTION("--no-run", &d.no_run),
         CLI_OPTION("--json", &d.as_json),
     };
-    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
     if (d.scale < DEMO_SCALE_MIN || d.scale > DEMO_SCALE_MAX)
         return cli_usage(self, "--scale is the number of rows, from %" PRIu64 " to %" PRIu64, DEMO_SCALE_MIN,

@@ -297,12 +297,10 @@ static int run(const cli_command *self, int argc, char **argv) {
         CLI_OPTION("--target", &i.target),         CLI_OPTION("--dir", &i.folder),
         CLI_OPTION("--yes", &i.takes_proposals),   CLI_OPTION("--force", &i.is_forced),
         CLI_OPTION("--strict", &i.options.strict), CLI_OPTION("--threads", &i.options.threads),
-        CLI_OPTION("--json", &i.as_json),          CLI_SOURCE_OPTIONS(source)};
-    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, &i.options.source, 1);
-    if (count < 0)
+        CLI_OPTION("--json", &i.as_json),          CLI_SOURCE_OPTIONS(source, i.options)};
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, &i.options.source, 1, "say which source") <
+        0)
         return CLI_USAGE;
-    if (count != 1)
-        return cli_usage(self, "say which source");
     if (i.as_json && !i.target && !i.takes_proposals)
         return cli_usage(self, "--json asks nothing: say --target table.column, or --yes");
     cli_use_source(&source, &i.options);

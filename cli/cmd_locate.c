@@ -10,7 +10,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
     cli_option options[] = {CLI_REQUIRED("--manifest", &path), CLI_REQUIRED("--step", &step),
                             CLI_OPTION("--token", &token), CLI_OPTION("--json", &as_json)};
-    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
     weir_error error;
     weir_manifest *manifest = NULL;

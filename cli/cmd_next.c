@@ -157,7 +157,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         CLI_OPTION("--trace", &r.trace),
         CLI_OPTION("--trace-indices", &r.trace_indices),
     };
-    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
     if (r.trace_indices && !r.trace)
         return cli_usage(self, "--trace-indices belongs to --trace");
@@ -167,7 +167,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_status status = weir_manifest_open(NULL, r.of.manifest, &manifest, &error);
     if (status == WEIR_OK) {
         cli_selection_settle(&r.of, manifest);
-        status = cli_stores_open(&stores, &r.stores, WEIR_VERIFY_TOUCHED, &error);
+        status = cli_stores_open(&stores, &r.stores, NULL, &error);
     }
     int result = status == WEIR_OK ? run_with_manifest(&r, manifest, &stores) : cli_fail(&error, r.as_json);
     cli_stores_close(&stores);

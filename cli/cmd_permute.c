@@ -10,7 +10,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
     cli_option options[] = {CLI_REQUIRED("--seed", &seed_text), CLI_REQUIRED("--blocks", &count),
                             CLI_OPTION("--json", &as_json)};
-    if (cli_parse(self, options, 3, argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, 3, argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
     weir_error error;
     cli_bytes seed;

@@ -1,4 +1,5 @@
 /* weir plan GRAPH: plans memory for a model graph, shows a saved plan, or packs bare lifetimes (--csv). */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,6 +259,31 @@ static int show_without_mode(const cli_command *self, const plan_call *call) {
                            "train_full, inference or remat_enabled");
 }
 
+/* ---- Bare lifetimes ------------------------------------------------------------------------------ */
+
+/* The CSV goes to stdout and what was found to stderr, so that the CSV can be piped; with --json both are in
+ * one object. */
+static int print_packing(const weir_packing_result *result, weir_text csv, bool as_json) {
+    weir_json_writer w;
+    if (as_json) {
+        cli_json_begin(&w);
+        cli_json_uint(&w, "buffers", result->buffers);
+        cli_json_uint(&w, "lower_bound", result->lower_bound);
+        cli_json_uint(&w, "peak_bytes", result->peak_bytes);
+        cli_json_bool(&w, "optimal", result->optimal);
+        cli_json_uint(&w, "steps", result->steps);
+        cli_json_uint(&w, "time_ns", result->time_ns);
+        cli_json_text_n(&w, "csv", csv);
+        return cli_print_object(&w);
+    }
+    double gap = result->lower_bound ? (double)result->peak_bytes / (double)result->lower_bound : 1;
+    fwrite(csv.data, 1, csv.size, stdout);
+    fprintf(stderr, "%" PRIu64 " buffers: peak %" PRIu64 ", lower bound %" PRIu64 " (%.4f), %s, %.3f s\n",
+            result->buffers, result->peak_bytes, result->lower_bound, gap,
+            result->optimal ? "optimal" : "not proven optimal", (double)result->time_ns / 1e9);
+    return cli_flush();
+}
+
 static int pack_csv(const cli_command *self, const plan_call *call) {
     uint64_t capacity = 0;
     if (call->mode || call->preset || call->arenas || call->token.data || call->order || call->cbor ||
@@ -274,7 +300,24 @@ static int pack_csv(const cli_command *self, const plan_call *call) {
                                     .has_capacity = call->capacity != NULL,
                                     .capacity = capacity,
                                     .strategies = call->strategies};
-    return cli_plan_csv(call->csv, &options, call->as_json);
+    weir_error error;
+    weir_text csv = {0};
+    char *text = NULL;
+    size_t size = 0;
+    weir_packing *packing = NULL;
+    weir_packing_result result;
+    weir_status status = cli_read_file(call->csv, &text, &size, &error);
+    if (status == WEIR_OK)
+        status = weir_packing_read_csv(NULL, text, size, call->csv, &packing, &error);
+    if (status == WEIR_OK)
+        status = weir_packing_solve(packing, &options, &result, &error);
+    if (status == WEIR_OK)
+        status = weir_packing_csv(packing, &csv.data, &csv.size, &error);
+    int code =
+        status == WEIR_OK ? print_packing(&result, csv, call->as_json) : cli_fail(&error, call->as_json);
+    weir_packing_close(packing);
+    free(text);
+    return code;
 }
 
 /* The output that names one of the inputs, or NULL. */
@@ -315,7 +358,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         CLI_OPTION("--show", &call.show),
     };
     size_t option_count = CLI_COUNT(options);
-    int count = cli_parse(self, options, option_count, argc, argv, &call.graph, 1);
+    int count = cli_parse(self, options, option_count, argc, argv, &call.graph, 1, NULL);
     if (count < 0)
         return CLI_USAGE;
     if (count + (call.csv != NULL) + (call.show != NULL) != 1)

@@ -9,11 +9,8 @@ static int run(const cli_command *self, int argc, char **argv) {
     cli_bytes expected = {0};
     cli_option options[] = {CLI_OPTION("--output", &output), CLI_OPTION("--hash", &hash),
                             CLI_REMOTE_OPTIONS(remote)};
-    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, &url, 1);
-    if (count < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, &url, 1, "say which store, by its URL") < 0)
         return CLI_USAGE;
-    if (count != 1)
-        return cli_usage(self, "say which store, by its URL");
     const char *slash = strrchr(url, '/');
     if (!output)
         output = slash && slash[1] ? slash + 1 : url;

@@ -14,11 +14,9 @@ static int run(const cli_command *self, int argc, char **argv) {
     cli_option options[] = {{"--chunk-size", CLI_SIZE, &remote.chunk_size, false, false},
                             CLI_REMOTE_OPTIONS(remote)};
     const char *given[2];
-    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, given, 2);
-    if (count < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, given, 2, "say which store, and where to") <
+        0)
         return CLI_USAGE;
-    if (count != 2)
-        return cli_usage(self, "say which store, and where to");
     if (options[0].given) {
         remote.options.chunk_bits = bits_of(remote.chunk_size);
         if (remote.options.chunk_bits < 12 || remote.options.chunk_bits > 26)

@@ -145,7 +145,7 @@ static int run_request(const cli_command *self, request *r) {
     cli_stores stores = {.count = 0};
     weir_status status = weir_manifest_open(NULL, r->of.manifest, &manifest, &error);
     if (status == WEIR_OK)
-        status = cli_stores_open_with(&stores, &r->stores, &r->opening, &error);
+        status = cli_stores_open(&stores, &r->stores, &r->opening, &error);
     if (status == WEIR_OK)
         cli_selection_settle(&r->of, manifest);
     r->run.manifest = manifest;
@@ -225,7 +225,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     while (list.items[list.count].name)
         list.count++;
     list_settings(&list, o);
-    if (cli_parse(self, list.items, list.count, argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, list.items, list.count, argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
     bool has_place = is_given(&list, "--rank");
     bool has_seconds = is_given(&list, "--checkpoint-seconds");

@@ -63,14 +63,12 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_ingest_options ingest = WEIR_INGEST_OPTIONS;
     cli_source_options source = {0};
     const char *check = NULL;
-    cli_option options[] = {CLI_OPTION("--json", &wish.as_json),
-                            CLI_OPTION("--json-schema", &json_schema),
-                            CLI_OPTION("--explain", &wish.explains),
-                            CLI_OPTION("--output", &wish.output),
-                            CLI_OPTION("--check", &check),
-                            CLI_OPTION("--threads", &ingest.threads),
-                            CLI_SOURCE_OPTIONS(source)};
-    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, &ingest.source, 1);
+    cli_option options[] = {
+        CLI_OPTION("--json", &wish.as_json),     CLI_OPTION("--json-schema", &json_schema),
+        CLI_OPTION("--explain", &wish.explains), CLI_OPTION("--output", &wish.output),
+        CLI_OPTION("--check", &check),           CLI_OPTION("--threads", &ingest.threads),
+        CLI_SOURCE_OPTIONS(source, ingest)};
+    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, &ingest.source, 1, NULL);
     if (count < 0)
         return CLI_USAGE;
     if (json_schema) {

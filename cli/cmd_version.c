@@ -4,7 +4,7 @@
 static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
     cli_option options[] = {CLI_OPTION("--json", &as_json)};
-    if (cli_parse(self, options, 1, argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, 1, argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
     if (!as_json) {
         printf("weir %s\n", weir_version());

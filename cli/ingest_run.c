@@ -162,7 +162,7 @@ static weir_status write_page(const cli_ingest_job *ingest, weir_error *error) {
     weir_json_end_object(&w);
     weir_status status = weir_json_finish(&w, error);
     if (status == WEIR_OK)
-        status = cli_write_page(CLI_PAGE(report), w.data, w.size, ingest->page, error);
+        status = cli_write_page(CLI_PAGE(report), &(weir_text){w.data, w.size}, 1, ingest->page, error);
     weir_json_release(&w);
     return status;
 }

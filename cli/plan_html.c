@@ -199,7 +199,7 @@ weir_status cli_plan_write_html(const weir_plan *plan, weir_text title, const ch
     weir_json_end_object(&w);
     weir_status status = weir_json_finish(&w, error);
     if (status == WEIR_OK)
-        status = cli_write_page(CLI_PAGE(plan), w.data, w.size, path, error);
+        status = cli_write_page(CLI_PAGE(plan), &(weir_text){w.data, w.size}, 1, path, error);
     weir_json_release(&w);
     return status;
 }

@@ -9,14 +9,8 @@ void cli_selection_settle(cli_selection *selection, const weir_manifest *manifes
         selection->stage = weir_manifest_describe(manifest)->stage == WEIR_STAGE_EVAL ? "eval" : "train";
 }
 
-weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, weir_verify verify,
+weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, const weir_store_options *options,
                             weir_error *error) {
-    weir_store_options options = {.size = sizeof options, .verify = verify};
-    return cli_stores_open_with(stores, paths, &options, error);
-}
-
-weir_status cli_stores_open_with(cli_stores *stores, const cli_texts *paths,
-                                 const weir_store_options *options, weir_error *error) {
     weir_status status = WEIR_OK;
     for (stores->count = 0; stores->count < paths->count && status == WEIR_OK;) {
         status = weir_store_open_with(NULL, paths->list[stores->count], options, &stores->list[stores->count],

@@ -47,16 +47,15 @@ void cli_selection_settle(cli_selection *selection, const weir_manifest *manifes
     "it\n"                                                                                                   \
     "                   is used first; all: everything, before the start; none\n"
 
-/* Opens the stores that were named; on failure none is open. Close takes a list that was never opened. */
+/* Opens the stores that were named, as the options say (NULL: as usual); on failure none is open. Close takes
+ * a list that was never opened. */
 typedef struct cli_stores {
     weir_store *list[CLI_TEXTS_MAX];
     uint8_t hashes[CLI_TEXTS_MAX][WEIR_HASH_SIZE]; /* of the stores, in their order */
     size_t count;
 } cli_stores;
-WEIR_CHECKED weir_status cli_stores_open_with(cli_stores *stores, const cli_texts *paths,
-                                              const weir_store_options *options, weir_error *error);
-WEIR_CHECKED weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, weir_verify verify,
-                                         weir_error *error);
+WEIR_CHECKED weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths,
+                                         const weir_store_options *options, weir_error *error);
 void cli_stores_close(cli_stores *stores);
 
 /* The population of a dataset in train, from the first of the stores that has it; NULL if training does not
