@@ -24,18 +24,10 @@ int cli_usage(const cli_command *command, const char *format, ...) {
 }
 
 static bool parse_uint(const char *text, uint64_t *out) {
-    uint64_t value = 0;
-    if (*text == 0)
-        return false;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9')
-            return false;
-        if (__builtin_mul_overflow(value, 10u, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
-            return false;
-    }
-    *out = value;
-    return true;
+    char *end = NULL;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && *end == 0 && errno == 0;
 }
 
 bool cli_integer(const char *text, int64_t *out) {
@@ -206,7 +198,10 @@ int cli_print_object(weir_json_writer *w) {
     return cli_print_json(w);
 }
 
-void cli_json_failure(weir_json_writer *w, uint64_t t, const char *code) {
+void cli_json_judged(weir_json_writer *w, weir_run_status status, uint64_t t, const char *code) {
+    cli_json_text(w, "status", weir_run_status_name(status));
+    if (status != WEIR_RUN_FAILED)
+        return;
     cli_json_object(w, "failure");
     cli_json_uint(w, "t", t);
     cli_json_text(w, "failure_code", code);

@@ -128,8 +128,9 @@ void cli_json_uint_text(weir_json_writer *w, const char *key, uint64_t value);
 void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor);
 void cli_json_hex(weir_json_writer *w, const char *key, const void *data, size_t size);
 
-/* {"failure": {"t": …, "failure_code": …}}, and the exit status that says how a judged run ended. */
-void cli_json_failure(weir_json_writer *w, uint64_t t, const char *code);
+/* How a judged run ended: its "status", of one that failed also {"failure": {"t": …, "failure_code": …}}; and
+ * the exit status that says so. */
+void cli_json_judged(weir_json_writer *w, weir_run_status status, uint64_t t, const char *code);
 int cli_judged(weir_run_status status);
 
 /* Flushes stdout; CLI_FAILED (said on stderr) if that fails, so that a full disk or a closed pipe is not

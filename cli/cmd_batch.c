@@ -96,18 +96,13 @@ static weir_status write_page(const request *r, const cli_batch_context *context
     return status;
 }
 
-/* The store that has the dataset; the first, if none has it. */
-static const weir_store *store_with(const cli_stores *stores, const char *dataset) {
-    weir_stored_dataset stored;
-    for (size_t i = 0; i < stores->count; i++)
-        if (weir_store_dataset(stores->list[i], dataset, &stored, NULL) == WEIR_OK)
-            return stores->list[i];
-    return stores->list[0];
-}
-
 static int build(const request *r, const cli_stores *stores, const weir_manifest *manifest) {
     weir_error error;
-    const weir_store *store = store_with(stores, r->of.dataset);
+    const weir_store *store = stores->list[0]; /* that has the dataset, if one has it */
+    weir_stored_dataset stored;
+    for (size_t i = stores->count; i-- > 0;)
+        if (weir_store_dataset(stores->list[i], r->of.dataset, &stored, NULL) == WEIR_OK)
+            store = stores->list[i];
     weir_batch_builder *builder = NULL;
     weir_batch_buffer *buffer = NULL;
     cli_batch_context context = {store, manifest, r->of.dataset, r->of.stage, r->of.world_size, r->of.rank};

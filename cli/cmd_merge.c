@@ -13,9 +13,7 @@ static int print_report(const weir_merge_report *report, bool as_json) {
         cli_json_uint(&w, "world_size", report->world_size);
         cli_json_uint(&w, "steps", report->steps);
         cli_json_uint(&w, "samples", report->samples);
-        cli_json_text(&w, "status", weir_run_status_name(report->status));
-        if (report->status == WEIR_RUN_FAILED)
-            cli_json_failure(&w, report->failed_step, report->failure_code);
+        cli_json_judged(&w, report->status, report->failed_step, report->failure_code);
         cli_json_uint(&w, "digests", report->digests);
         cli_json_uint(&w, "unchecked_digests", report->unchecked_digests);
         return cli_print_object(&w);

@@ -44,36 +44,34 @@ static bool is_named_onnx(const char *path) {
     return size > 5 && strcmp(path + size - 5, ".onnx") == 0;
 }
 
-static weir_status read_graph_file(const char *path, weir_graph **graph, weir_error *error) {
+/* A weir-graph/1 file or an ONNX model, or standard input for "-". */
+static weir_status read_graph(const char *path, weir_graph **graph, weir_error *error) {
     static const char archive[] = {'P', 'K', 3, 4};
-    char head[sizeof archive] = {0};
+    char head[sizeof archive] = {0}, *data = NULL;
+    size_t size = 0;
+    weir_status status;
+    if (strcmp(path, "-") == 0) {
+        status = cli_read_file(path, &data, &size, error);
+        if (status == WEIR_OK && is_onnx(data, size))
+            status = weir_graph_import_onnx(NULL, data, size, "standard input", graph, error);
+        else if (status == WEIR_OK)
+            status = weir_graph_read(NULL, data, size, "standard input", graph, error);
+        free(data);
+        return status;
+    }
     FILE *file = fopen(path, "rb");
-    size_t got = file ? fread(head, 1, sizeof head, file) : 0;
+    size = file ? fread(head, 1, sizeof head, file) : 0;
     if (file)
         fclose(file);
-    if (got == sizeof archive && memcmp(head, archive, sizeof archive) == 0)
+    if (size == sizeof archive && memcmp(head, archive, sizeof archive) == 0)
         return cli_error(
             error, WEIR_INVALID_IR,
             "%s is a zip archive, such as torch.save and torch.export.save write; weir reads "
             "weir-graph/1 and ONNX: use torch.onnx.export, or weir.plan(model, inputs) in Python",
             path);
-    if (is_named_onnx(path) || is_onnx(head, got))
+    if (is_named_onnx(path) || is_onnx(head, size))
         return weir_graph_import_onnx_file(NULL, path, graph, error);
     return weir_graph_read_file(NULL, path, graph, error);
-}
-
-static weir_status read_graph(const char *path, weir_graph **graph, weir_error *error) {
-    if (strcmp(path, "-") != 0)
-        return read_graph_file(path, graph, error);
-    char *data = NULL;
-    size_t size = 0;
-    weir_status status = cli_read_file(path, &data, &size, error);
-    if (status == WEIR_OK)
-        status = is_onnx(data, size)
-                     ? weir_graph_import_onnx(NULL, data, size, "standard input", graph, error)
-                     : weir_graph_read(NULL, data, size, "standard input", graph, error);
-    free(data);
-    return status;
 }
 
 /* "activations=8GiB,gradients=1GiB" as an arena configuration; false if it is not of this form. */
@@ -218,19 +216,6 @@ static int plan_graph(const plan_call *call, weir_json_writer *capacities) {
 
 /* ---- A saved plan ------------------------------------------------------------------------------- */
 
-/* Whether a file holds the words "format": "weir-plan/1" as CBOR writes them. One that cannot be read does
- * not; OUT_OF_MEMORY if nobody can know. */
-static weir_status look_for_plan(const char *path, bool *is_plan, weir_error *error) {
-    static const char format[] = "\x66"
-                                 "format\x6bweir-plan/1";
-    char *data = NULL;
-    size_t size = 0;
-    weir_status status = strcmp(path, "-") != 0 ? cli_read_file(path, &data, &size, error) : WEIR_OK;
-    *is_plan = data && memmem(data, size, format, sizeof format - 1) != NULL;
-    free(data);
-    return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK;
-}
-
 static int show_saved(const cli_command *self, const plan_call *call) {
     if (call->arenas || call->token.data || call->order || call->cbor || call->save || call->reorder ||
         call->capacity || call->mode || call->preset || call->optimizer || call->step || call->link ||
@@ -247,12 +232,19 @@ static int show_saved(const cli_command *self, const plan_call *call) {
     return code;
 }
 
-/* Neither --mode nor --preset is given. */
+/* Neither --mode nor --preset is given: a file that holds the words "format": "weir-plan/1", as CBOR writes
+ * them, is a plan. One that cannot be read is none, unless memory is short. */
 static int show_without_mode(const cli_command *self, const plan_call *call) {
+    static const char format[] = "\x66"
+                                 "format\x6bweir-plan/1";
     weir_error error;
-    bool is_plan;
-    if (look_for_plan(call->graph, &is_plan, &error) != WEIR_OK)
+    char *data = NULL;
+    size_t size = 0;
+    if (strcmp(call->graph, "-") != 0 &&
+        cli_read_file(call->graph, &data, &size, &error) == WEIR_OUT_OF_MEMORY)
         return cli_fail(&error, call->as_json);
+    bool is_plan = data && memmem(data, size, format, sizeof format - 1) != NULL;
+    free(data);
     if (is_plan)
         return show_saved(self, call);
     return cli_usage(self, "say what the plan is for: --mode inference, forward or backward, or --preset "

@@ -11,9 +11,7 @@ static int print_report(const weir_replay_report *report, bool as_json) {
         cli_json_uint(&w, "steps", report->steps);
         cli_json_uint(&w, "samples", report->samples);
         cli_json_bool(&w, "complete", report->is_complete);
-        cli_json_text(&w, "status", weir_run_status_name(report->status));
-        if (report->status == WEIR_RUN_FAILED)
-            cli_json_failure(&w, report->failed_step, report->failure_code);
+        cli_json_judged(&w, report->status, report->failed_step, report->failure_code);
         cli_json_uint(&w, "indices", report->indices);
         cli_json_uint(&w, "checked_digests", report->checked_digests);
         cli_json_uint(&w, "unchecked_digests", report->unchecked_digests);

@@ -466,22 +466,6 @@ static void execute(shop *s, const char *sql) {
         note(s, sqlite3_exec(s->database, sql, NULL, NULL, NULL));
 }
 
-static void make_tables(shop *s) {
-    for (int table = 0; table < DEMO_TABLES && s->fault == SQLITE_OK; table++)
-        note(s, sqlite3_prepare_v3(s->database, insertions[table], -1, SQLITE_PREPARE_PERSISTENT,
-                                   &s->insert[table], NULL));
-    if (s->fault == SQLITE_OK) {
-        make_categories(s);
-        make_stores(s);
-        make_employees(s);
-        make_customers(s);
-        make_products(s);
-        make_orders(s);
-    }
-    for (int table = 0; table < DEMO_TABLES; table++)
-        (void)sqlite3_finalize(s->insert[table]);
-}
-
 weir_status demo_shop_check(const char *path, bool *is_there, weir_error *error) {
     enum { APPLICATION_ID_OFFSET = 68 };
     char header[APPLICATION_ID_OFFSET + 4] = {0};
@@ -504,7 +488,19 @@ static weir_status fill(shop *s, const char *path, const char *partial, weir_err
     execute(s, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;"
                "PRAGMA cache_size = -65536; BEGIN");
     execute(s, declarations);
-    make_tables(s);
+    for (int table = 0; table < DEMO_TABLES && s->fault == SQLITE_OK; table++)
+        note(s, sqlite3_prepare_v3(s->database, insertions[table], -1, SQLITE_PREPARE_PERSISTENT,
+                                   &s->insert[table], NULL));
+    if (s->fault == SQLITE_OK) {
+        make_categories(s);
+        make_stores(s);
+        make_employees(s);
+        make_customers(s);
+        make_products(s);
+        make_orders(s);
+    }
+    for (int table = 0; table < DEMO_TABLES; table++)
+        (void)sqlite3_finalize(s->insert[table]);
     execute(s, indexes);
     execute(s, "COMMIT");
     if (s->fault != SQLITE_OK)

@@ -109,41 +109,38 @@ bool cli_ingest_read_base(const cli_ingest_job *ingest, weir_cbor_writer *out) {
            weir_json_read(told->data, told->size, "the report", WEIR_CBOR_INVALID, out, NULL) == WEIR_OK;
 }
 
-static int print_json(const cli_ingest_job *ingest) {
-    weir_cbor_writer told;
-    weir_json_writer w;
-    cli_json_begin(&w);
-    put_result(&w, &ingest->result);
-    if (cli_ingest_read_base(ingest, &told)) {
-        weir_cbor_value value = weir_cbor_view(told.data);
-        weir_json_key(&w, "base");
-        weir_json_value(&w, &value);
-    }
-    weir_cbor_release(&told);
-    put_warnings(ingest, &w);
-    weir_json_key(&w, "report");
-    weir_report_json(ingest->report, ingest->store, &w);
-    return cli_print_object(&w);
-}
-
 int cli_ingest_finish(const cli_ingest_job *ingest, weir_status status, const weir_error *error,
                       bool as_json) {
+    weir_cbor_writer told;
     weir_json_writer w;
-    if (status == WEIR_OK)
-        return as_json ? print_json(ingest) : cli_ingest_print(ingest);
-    if (!ingest->report)
-        return cli_fail(error, as_json);
-    if (!as_json) {
+    if (status == WEIR_OK && !as_json)
+        return cli_ingest_print(ingest);
+    if (status != WEIR_OK && !as_json && ingest->report) {
         cli_ingest_print_warnings(ingest);
         cli_flush();
-        return cli_fail(error, false);
     }
+    if (status != WEIR_OK && (!as_json || !ingest->report))
+        return cli_fail(error, as_json);
     cli_json_begin(&w);
-    weir_json_key(&w, "error");
-    weir_error_json(error, &w);
+    if (status == WEIR_OK) {
+        put_result(&w, &ingest->result);
+        if (cli_ingest_read_base(ingest, &told)) {
+            weir_cbor_value value = weir_cbor_view(told.data);
+            weir_json_key(&w, "base");
+            weir_json_value(&w, &value);
+        }
+        weir_cbor_release(&told);
+    } else {
+        weir_json_key(&w, "error");
+        weir_error_json(error, &w);
+    }
     put_warnings(ingest, &w);
-    cli_print_object(&w);
-    return CLI_FAILED;
+    if (status == WEIR_OK) {
+        weir_json_key(&w, "report");
+        weir_report_json(ingest->report, ingest->store, &w);
+    }
+    int result = cli_print_object(&w);
+    return status == WEIR_OK ? result : CLI_FAILED;
 }
 
 /* ---- As a page ------------------------------------------------------------------------------- */

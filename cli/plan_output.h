@@ -13,7 +13,4 @@ int cli_plan_print_table(const weir_plan *plan, const char *name);
 WEIR_CHECKED weir_status cli_plan_write_html(const weir_plan *plan, weir_text title, const char *path,
                                              weir_error *error);
 
-/* 1536 as "1.5 KiB"; `out` has 16 bytes. */
-const char *cli_plan_bytes(uint64_t bytes, char *out);
-
 #endif

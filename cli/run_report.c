@@ -27,20 +27,6 @@ static void print_rates(FILE *out, const cli_running *run, uint64_t ns) {
             format_count(per_second(run->samples, ns), samples), bytes);
 }
 
-static void print_state(FILE *out, const cli_running *run, uint64_t spent_ns) {
-    uint64_t end = weir_run_describe(run->run)->end;
-    uint64_t step = weir_run_step(run->run);
-    fputs("run    ", out);
-    if (end != WEIR_ENDLESS) {
-        cli_progress_bar(out, end ? (double)step / (double)end : 1);
-        double left_s = (double)(end - step) / per_second(run->batches, spent_ns);
-        if (left_s >= 1)
-            fprintf(out, "%.0f s left  ", left_s);
-    }
-    fprintf(out, "step %" PRIu64 "  ", step);
-    print_rates(out, run, spent_ns);
-}
-
 void cli_run_show(const cli_running *run, bool is_last) {
     enum { INTERVAL_NS = 100000000 };
     static uint64_t shown_ns; /* a program has one run */
@@ -56,8 +42,17 @@ void cli_run_show(const cli_running *run, bool is_last) {
     FILE *out = fmemopen(line, sizeof line, "w");
     if (!out)
         return;
-    print_state(out, run,
-                now_ns - run->began_ns); /* from then on, because batches are made before the loop begins */
+    fputs("run    ", out);
+    uint64_t end = weir_run_describe(run->run)->end, step = weir_run_step(run->run);
+    uint64_t spent_ns = now_ns - run->began_ns; /* batches are made before the loop begins */
+    if (end != WEIR_ENDLESS) {
+        cli_progress_bar(out, end ? (double)step / (double)end : 1);
+        double left_s = (double)(end - step) / per_second(run->batches, spent_ns);
+        if (left_s >= 1)
+            fprintf(out, "%.0f s left  ", left_s);
+    }
+    fprintf(out, "step %" PRIu64 "  ", step);
+    print_rates(out, run, spent_ns);
     fclose(out);
     cli_progress_line(line);
 }
