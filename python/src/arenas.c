@@ -41,10 +41,6 @@ static void destroy_backing(py_shared *self) {
     free(b);
 }
 
-static const py_place *place_of(const py_arenas *a) {
-    return a->device && !weir_device_describe(a->device)->is_host ? &a->place : NULL;
-}
-
 /* ---- Opening ----------------------------------------------------------------------------------- */
 
 /* _open(plan, device or None, is_empty, reserves_capacity) */
@@ -62,8 +58,10 @@ static PyObject *arenas_open(PyObject *class, PyObject *args) {
     if (a && device)
         status = weir_device_open_named(NULL, device, &a->device, &error);
     if (a && a->device) {
+        const weir_device_info *info = weir_device_describe(a->device);
         options.memory = weir_device_memory(a->device);
-        a->place = (py_place){.type = DL_CUDA, .id = (int32_t)weir_device_describe(a->device)->ordinal};
+        if (!info->is_host)
+            a->place = (py_place){.type = DL_CUDA, .id = (int32_t)info->ordinal};
     }
     if (a && status == WEIR_OK)
         status = weir_arenas_open(NULL, py_plan_of(plan), &options, &a->arenas, &error);
@@ -86,7 +84,7 @@ static PyObject *array_of(PyObject *self, void *memory, const char *dtype, int r
                                          .rank = rank,
                                          .shape = shape,
                                          .is_writable = true,
-                                         .place = place_of(a)});
+                                         .place = a->place.type == DL_CUDA ? &a->place : NULL});
 }
 
 static bool read_shape(PyObject *tuple, uint64_t *shape, int *rank) {

@@ -236,24 +236,16 @@ static PyObject *contexts_build(PyObject *self, PyObject *args) {
 
 /* ---- The type ---------------------------------------------------------------------------------- */
 
-static char *copy_text(const char *text) {
-    size_t size = strlen(text) + 1;
-    char *copy = malloc(size);
-    return copy ? memcpy(copy, text, size) : NULL;
-}
-
 static bool fill(py_contexts *c, const char *task, const py_bytes *token) {
-    const char *name = weir_store_describe(c->sources->stores[0]->store)->name;
-    size_t size = strlen(name) + strlen(task) + sizeof "//context";
-    c->task = copy_text(task);
-    c->key = malloc(size);
+    c->task = strdup(task);
+    if (asprintf(&c->key, "%s/%s/context", weir_store_describe(c->sources->stores[0]->store)->name, task) < 0)
+        c->key = NULL;
     c->token = token->data ? malloc(token->size + 1) : NULL;
     c->token_size = token->size;
     if (!c->task || !c->key || (token->data && !c->token)) {
         PyErr_NoMemory();
         return false;
     }
-    snprintf(c->key, size, "%s/%s/context", name, task);
     if (token->data)
         memcpy(c->token, token->data, token->size);
     c->dataset = (weir_dataset){.key = c->key, .id = c->key, .version = ""};

@@ -281,13 +281,27 @@ static PyObject *error_table(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(no
 
 /* ---- Replay ------------------------------------------------------------------------------------ */
 
-static PyObject *run_replay(PyObject *path, const weir_replay_options *options) {
+/* _replay(trace, stores, manifest or None) */
+static PyObject *replay(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *path = NULL, *stores = NULL, *manifest = NULL;
+    if (!PyArg_ParseTuple(args, "O&O!O:_replay", PyUnicode_FSConverter, &path, &PyTuple_Type, &stores,
+                          &manifest))
+        return NULL;
+    py_sources *sources = py_sources_new(stores, manifest);
     weir_replay_report report;
     weir_error error;
     weir_status status = WEIR_OK;
-    PY_UNLOCKED(status = weir_trace_replay(NULL, PyBytes_AsString(path), options, &report, &error));
-    if (status != WEIR_OK)
-        return py_raise(&error);
+    if (sources) {
+        weir_replay_options options = {.size = sizeof options,
+                                       .manifest = sources->manifest ? sources->manifest->manifest : NULL,
+                                       .stores = sources->opened,
+                                       .store_count = sources->count};
+        PY_UNLOCKED(status = weir_trace_replay(NULL, PyBytes_AsString(path), &options, &report, &error));
+    }
+    Py_DECREF(path);
+    py_drop(sources);
+    if (!sources || status != WEIR_OK)
+        return sources ? py_raise(&error) : NULL;
     bool has_failed = report.status == WEIR_RUN_FAILED;
     PyObject *failed_step = has_failed ? PyLong_FromUnsignedLongLong(report.failed_step) : Py_NewRef(Py_None);
     return Py_BuildValue("{sKsKsKsKsKsKsKsKsOsssNsz}", "steps", (ull)report.steps, "samples",
@@ -298,25 +312,6 @@ static PyObject *run_replay(PyObject *path, const weir_replay_options *options) 
                          (ull)report.memory_records, "is_complete", report.is_complete ? Py_True : Py_False,
                          "status", weir_run_status_name(report.status), "failed_step", failed_step,
                          "failure_code", has_failed ? report.failure_code : NULL);
-}
-
-/* _replay(trace, stores, manifest or None) */
-static PyObject *replay(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *path = NULL, *stores = NULL, *manifest = NULL, *result = NULL;
-    if (!PyArg_ParseTuple(args, "O&O!O:_replay", PyUnicode_FSConverter, &path, &PyTuple_Type, &stores,
-                          &manifest))
-        return NULL;
-    py_sources *sources = py_sources_new(stores, manifest);
-    if (sources) {
-        weir_replay_options options = {.size = sizeof options,
-                                       .manifest = sources->manifest ? sources->manifest->manifest : NULL,
-                                       .stores = sources->opened,
-                                       .store_count = sources->count};
-        result = run_replay(path, &options);
-        py_drop(sources);
-    }
-    Py_DECREF(path);
-    return result;
 }
 
 static PyObject *launcher(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {

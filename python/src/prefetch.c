@@ -186,27 +186,6 @@ static void cancel_prefetch(void *prefetch) {
     weir_prefetch_cancel(prefetch);
 }
 
-static weir_status take(py_prefetch *self, weir_item *item, weir_error *error) {
-    bool is_ready = false;
-    weir_status status = weir_prefetch_try_next(self->prefetch, item, &is_ready, error);
-    if (status != WEIR_OK || is_ready)
-        return status;
-    py_wait_begin(cancel_prefetch, self->prefetch);
-    PY_UNLOCKED(status = weir_prefetch_next(self->prefetch, item, error));
-    py_wait_end();
-    return status;
-}
-
-static PyObject *raise_for(py_prefetch *self, weir_error *error) {
-    uint64_t worker = error->diagnostics[0].number;
-    if (error->failure_operator != source_operator || worker >= self->worker_count || !self->raised[worker])
-        return py_raise(error);
-    PyObject *exception = self->raised[worker];
-    self->raised[worker] = NULL;
-    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(exception)), exception, PyException_GetTraceback(exception));
-    return NULL;
-}
-
 static bool is_closed(const py_prefetch *self) {
     if (!self->prefetch)
         PyErr_SetString(PyExc_ValueError, "the prefetcher is closed");
@@ -220,11 +199,26 @@ static PyObject *prefetch_next(PyObject *object, PyObject *Py_UNUSED(nothing)) {
     weir_error error;
     if (is_closed(self))
         return NULL;
-    weir_status status = take(self, &item, &error);
+    bool is_ready = false;
+    weir_status status = weir_prefetch_try_next(self->prefetch, &item, &is_ready, &error);
+    if (status == WEIR_OK && !is_ready) {
+        py_wait_begin(cancel_prefetch, self->prefetch);
+        PY_UNLOCKED(status = weir_prefetch_next(self->prefetch, &item, &error));
+        py_wait_end();
+    }
     if (PyErr_Occurred()) /* a signal handler's: it was cancelled, and gave nothing */
         return NULL;
+    uint64_t worker = status == WEIR_OK ? 0 : error.diagnostics[0].number;
+    if (status != WEIR_OK && error.failure_operator == source_operator && worker < self->worker_count &&
+        self->raised[worker]) {
+        PyObject *exception = self->raised[worker];
+        self->raised[worker] = NULL;
+        PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(exception)), exception,
+                      PyException_GetTraceback(exception));
+        return NULL;
+    }
     if (status != WEIR_OK)
-        return raise_for(self, &error);
+        return py_raise(&error);
     if (!item.slot) {
         PyErr_SetNone(PyExc_StopIteration);
         return NULL;

@@ -18,7 +18,7 @@ typedef struct py_run {
     py_sources *sources;
     weir_env env;
     weir_run *run;
-    py_place place;       /* of batches on a GPU … */
+    py_place place;       /* of batches on a GPU, if it is one's … */
     py_place table_place; /* … and of what is there from the start */
     pid_t owner;
 } py_run;
@@ -81,19 +81,6 @@ static void destroy_lease(py_shared *self) {
 
 enum { SETTINGS_MAX = 64 };
 
-typedef struct run_arguments {
-    weir_run_options options;
-    py_sources *sources;
-    py_bytes token, state;
-    PyObject *paths[SETTINGS_MAX]; /* as bytes, of settings that are files, at the place of the setting */
-} run_arguments;
-
-static void free_arguments(run_arguments *a) {
-    for (size_t i = 0; i < SETTINGS_MAX; i++)
-        Py_XDECREF(a->paths[i]);
-    py_drop(a->sources);
-}
-
 /* Borrowed; NULL with an exception. */
 static const char *text_of(PyObject *value) {
     Py_ssize_t size = 0;
@@ -104,18 +91,12 @@ static const char *text_of(PyObject *value) {
     return NULL;
 }
 
-static bool set_word(weir_run_options *o, const weir_run_setting *setting, PyObject *value) {
-    weir_error error;
-    const char *word = text_of(value);
-    if (word && weir_run_set_word(o, setting, word, &error) != WEIR_OK)
-        py_raise(&error);
-    return !PyErr_Occurred();
-}
-
 /* Sets an option by what the run's table says of it; `path` keeps the name of a file. None leaves it. */
 static bool set_option(weir_run_options *o, const weir_run_setting *setting, PyObject *value,
                        PyObject **path) {
     void *at = (uint8_t *)o + setting->offset;
+    const char *word;
+    weir_error error;
     if (value == Py_None)
         return true;
     switch (setting->value) {
@@ -131,11 +112,15 @@ static bool set_option(weir_run_options *o, const weir_run_setting *setting, PyO
     case WEIR_RUN_VALUE_FILE:
         return PyUnicode_FSConverter(value, path) && (*(const char **)at = PyBytes_AsString(*path)) != NULL;
     default:
-        return set_word(o, setting, value);
+        word = text_of(value);
+        if (word && weir_run_set_word(o, setting, word, &error) != WEIR_OK)
+            py_raise(&error);
+        return !PyErr_Occurred();
     }
 }
 
-static bool set_options(run_arguments *a, PyObject *given) {
+/* Sets all that a dict has; `paths` keeps the names of files, at the places of their settings. */
+static bool set_options(weir_run_options *o, PyObject *given, PyObject *paths[SETTINGS_MAX]) {
     size_t count;
     Py_ssize_t found = 0;
     const weir_run_setting *settings = weir_run_settings(&count);
@@ -144,7 +129,7 @@ static bool set_options(run_arguments *a, PyObject *given) {
         PyObject *value = name ? PyDict_GetItemWithError(given, name) : NULL; /* borrowed */
         Py_XDECREF(name);
         found += value != NULL;
-        if (value ? !set_option(&a->options, &settings[i], value, &a->paths[i]) : PyErr_Occurred() != NULL)
+        if (value ? !set_option(o, &settings[i], value, &paths[i]) : PyErr_Occurred() != NULL)
             return false;
     }
     if (found == PyDict_Size(given))
@@ -153,36 +138,33 @@ static bool set_options(run_arguments *a, PyObject *given) {
     return false;
 }
 
-/* (stores, manifest, token, {option: value}, state). free_arguments also if it fails. */
-static bool parse_arguments(PyObject *args, run_arguments *a) {
-    PyObject *stores = NULL, *manifest = NULL, *given = NULL;
-    weir_run_options *o = &a->options;
-    *a = (run_arguments){.options = {.size = sizeof *o}};
-    if (!PyArg_ParseTuple(args, "O!O!O&O!O&", &PyTuple_Type, &stores, py_the.manifest, &manifest, py_to_bytes,
-                          &a->token, &PyDict_Type, &given, py_to_bytes, &a->state) ||
-        !set_options(a, given) || !(a->sources = py_sources_new(stores, manifest)))
-        return false;
-    o->stores = a->sources->opened;
-    o->store_count = a->sources->count;
-    o->manifest = a->sources->manifest->manifest;
-    o->token = a->token.data;
-    o->token_size = a->token.size;
-    o->state = a->state.data;
-    o->state_size = a->state.size;
-    return true;
-}
-
+/* _open(stores, manifest, token, {option: value}, state) */
 static PyObject *run_open(PyObject *class, PyObject *args) {
-    run_arguments a;
+    PyObject *stores = NULL, *manifest = NULL, *given = NULL, *paths[SETTINGS_MAX] = {NULL};
+    py_bytes token, state;
+    weir_run_options o = {.size = sizeof o};
     weir_error error;
     weir_status status = WEIR_OK;
-    py_run *run = NULL;
-    if (parse_arguments(args, &a) && (run = py_shared_new(sizeof *run, destroy_run))) {
+    if (!PyArg_ParseTuple(args, "O!O!O&O!O&", &PyTuple_Type, &stores, py_the.manifest, &manifest, py_to_bytes,
+                          &token, &PyDict_Type, &given, py_to_bytes, &state))
+        return NULL;
+    py_run *run = set_options(&o, given, paths) ? py_shared_new(sizeof *run, destroy_run) : NULL;
+    if (run && (run->sources = py_sources_new(stores, manifest))) {
+        o.stores = run->sources->opened;
+        o.store_count = run->sources->count;
+        o.manifest = run->sources->manifest->manifest;
+        o.token = token.data;
+        o.token_size = token.size;
+        o.state = state.data;
+        o.state_size = state.size;
         run->env = py_env();
-        run->sources = py_keep(a.sources);
-        PY_UNLOCKED(status = weir_run_open(&run->env, &a.options, &run->run, &error));
+        PY_UNLOCKED(status = weir_run_open(&run->env, &o, &run->run, &error));
+    } else {
+        py_drop(run);
+        run = NULL;
     }
-    free_arguments(&a);
+    for (size_t i = 0; i < SETTINGS_MAX; i++)
+        Py_XDECREF(paths[i]);
     return py_opened(class, run, status, &error);
 }
 
@@ -195,7 +177,7 @@ static PyObject *run_start(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     if (status != WEIR_OK)
         return py_raise(&error);
     const weir_device *device = weir_run_describe(run->run)->device;
-    if (device) {
+    if (device && !weir_device_describe(device)->is_host) {
         int32_t id = (int32_t)weir_device_describe(device)->ordinal;
         run->place = (py_place){.type = DL_CUDA, .id = id, .await = await_batch};
         run->table_place = (py_place){.type = DL_CUDA, .id = id};
@@ -244,22 +226,6 @@ static void cancel_run(void *run) {
     weir_run_cancel(run);
 }
 
-static weir_status take(py_run *run, weir_taken *taken, weir_error *error) {
-    bool is_ready = false;
-    weir_status status = weir_run_try_next(run->run, taken, &is_ready, error);
-    if (status != WEIR_OK || is_ready)
-        return status;
-    py_wait_begin(cancel_run, run->run);
-    PY_UNLOCKED(status = weir_run_next(run->run, taken, error));
-    py_wait_end();
-    return status;
-}
-
-static const py_place *place_of(const py_run *run, const py_place *place) {
-    const weir_device *device = weir_run_describe(run->run)->device;
-    return device && !weir_device_describe(device)->is_host ? place : NULL;
-}
-
 static PyObject *lend(py_run *run, const weir_taken *taken, PyObject *class, bool is_copied) {
     lease *lent = py_shared_new(sizeof *lent, destroy_lease);
     if (!lent) {
@@ -272,7 +238,7 @@ static PyObject *lend(py_run *run, const weir_taken *taken, PyObject *class, boo
     lent->base.store = taken->store;
     lent->base.sources = &run->sources->shared;
     lent->base.step = taken->step;
-    lent->base.place = place_of(run, &run->place);
+    lent->base.place = run->place.type == DL_CUDA ? &run->place : NULL;
     lent->run = py_keep(run);
     lent->taken = *taken;
     if (!is_copied)
@@ -294,7 +260,14 @@ static PyObject *run_next(PyObject *self, PyObject *args) {
     }
     weir_taken taken;
     weir_error error;
-    weir_status status = take(run_of(self), &taken, &error);
+    bool is_ready = false;
+    weir_run *run = run_of(self)->run;
+    weir_status status = weir_run_try_next(run, &taken, &is_ready, &error);
+    if (status == WEIR_OK && !is_ready) {
+        py_wait_begin(cancel_run, run);
+        PY_UNLOCKED(status = weir_run_next(run, &taken, &error));
+        py_wait_end();
+    }
     if (PyErr_Occurred()) /* a signal handler's: the run was cancelled, and gave nothing */
         return NULL;
     if (status != WEIR_OK)
@@ -347,13 +320,6 @@ static PyObject *run_plan(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     return py_plan_bytes(weir_run_describe(run_of(self)->run)->memory);
 }
 
-static PyObject *stage_metrics(const weir_stage_metrics *stage) {
-    return Py_BuildValue("{s:K,s:d,s:d,s:d,s:I,s:I}", "batches", (ull)stage->batches, "busy_seconds",
-                         (double)stage->busy_ns / 1e9, "input_wait_seconds",
-                         (double)stage->input_wait_ns / 1e9, "room_wait_seconds",
-                         (double)stage->room_wait_ns / 1e9, "queued", stage->queued, "room", stage->room);
-}
-
 static PyObject *run_metrics(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const weir_run *run = run_of(self)->run;
     weir_run_metrics metrics;
@@ -362,20 +328,25 @@ static PyObject *run_metrics(PyObject *self, PyObject *Py_UNUSED(nothing)) {
         return PyErr_NoMemory();
     weir_run_measure(run, &metrics, workers);
     PyObject *dict = py_metrics(&metrics.prefetch, workers);
+    free(workers);
     PyObject *stages = PyDict_New();
     bool is_complete = dict && stages;
-    free(workers);
-    for (int i = 0; i < WEIR_RUN_STAGES && is_complete; i++)
-        is_complete =
-            py_set(stages, weir_run_stage_name((weir_run_stage)i), stage_metrics(&metrics.stages[i]));
-    if (is_complete && py_set(dict, "stages", stages) &&
-        py_set(dict, "compact_bytes", PyLong_FromUnsignedLongLong(metrics.compact_bytes)) &&
-        py_set(dict, "unpinned_bytes", PyLong_FromUnsignedLongLong(metrics.unpinned_bytes)))
-        return dict;
+    for (int i = 0; i < WEIR_RUN_STAGES && is_complete; i++) {
+        const weir_stage_metrics *stage = &metrics.stages[i];
+        is_complete = py_set(stages, weir_run_stage_name((weir_run_stage)i),
+                             Py_BuildValue("{s:K,s:d,s:d,s:d,s:I,s:I}", "batches", (ull)stage->batches,
+                                           "busy_seconds", (double)stage->busy_ns / 1e9, "input_wait_seconds",
+                                           (double)stage->input_wait_ns / 1e9, "room_wait_seconds",
+                                           (double)stage->room_wait_ns / 1e9, "queued", stage->queued, "room",
+                                           stage->room));
+    }
+    is_complete = is_complete && py_set(dict, "stages", Py_NewRef(stages)) &&
+                  py_set(dict, "compact_bytes", PyLong_FromUnsignedLongLong(metrics.compact_bytes)) &&
+                  py_set(dict, "unpinned_bytes", PyLong_FromUnsignedLongLong(metrics.unpinned_bytes));
+    Py_XDECREF(stages);
     if (!is_complete)
-        Py_XDECREF(stages);
-    Py_XDECREF(dict);
-    return NULL;
+        Py_CLEAR(dict);
+    return dict;
 }
 
 static PyObject *table_of(py_run *run, const weir_tables *tables, const void *data, uint32_t count) {
@@ -385,7 +356,7 @@ static PyObject *table_of(py_run *run, const weir_tables *tables, const void *da
                           .dtype = "float16",
                           .rank = 2,
                           .shape = shape,
-                          .place = place_of(run, &run->table_place)};
+                          .place = run->table_place.type == DL_CUDA ? &run->table_place : NULL};
     return py_array_new(&spec);
 }
 

@@ -54,24 +54,6 @@ static bool step_at(PyObject *self, PyObject *args, weir_step *step) {
     return false;
 }
 
-static bool describe_step(PyObject *dict, const weir_step *step) {
-    return py_set(dict, "cursor_next",
-                  Py_BuildValue("(KK)", (ull)step->cursor_next.epoch, (ull)step->cursor_next.global_index)) &&
-           py_set(dict, "valid_count", PyLong_FromUnsignedLongLong(step->valid_count)) &&
-           py_set(dict, "effective_batch_size", PyLong_FromUnsignedLongLong(step->effective_batch_size)) &&
-           py_set(dict, "blocks_materialized", PyLong_FromUnsignedLongLong(step->blocks_materialized)) &&
-           py_set(dict, "sampler_block_size", PyLong_FromUnsignedLongLong(step->sampler_block_size)) &&
-           py_set(dict, "micro_batch_size", PyLong_FromUnsignedLongLong(step->micro_batch_size)) &&
-           py_set(dict, "sequence_length", PyLong_FromUnsignedLong(step->sequence_length)) &&
-           py_set(dict, "effective_q", PyFloat_FromDouble(step->effective_q)) &&
-           py_set(dict, "is_shuffled", PyBool_FromLong(step->is_shuffled)) &&
-           py_set(dict, "subsampling_mode", py_text(step->subsampling_mode)) &&
-           py_set(dict, "sampling_mode", py_text(step->sampling_mode)) &&
-           py_set(dict, "sampler_config_hash", py_hex(step->sampler_config_hash, WEIR_HASH_SIZE)) &&
-           py_set(dict, "epoch_seed_hash", py_hex(step->epoch_seed_hash, WEIR_HASH_SIZE)) &&
-           py_set(dict, "data_replay_t", py_hex(step->data_replay_t, WEIR_HASH_SIZE));
-}
-
 static PyObject *sampler_step(PyObject *self, PyObject *args) {
     weir_step step;
     uint64_t *indices = NULL;
@@ -81,14 +63,16 @@ static PyObject *sampler_step(PyObject *self, PyObject *args) {
     if (!array)
         return NULL;
     weir_sampler_indices(sampler_of(self)->sampler, &step, indices);
-    PyObject *dict = PyDict_New();
-    if (dict && describe_step(dict, &step) && py_set(dict, "indices", Py_NewRef(array))) {
-        Py_DECREF(array);
-        return dict;
-    }
-    Py_XDECREF(dict);
-    Py_DECREF(array);
-    return NULL;
+    return Py_BuildValue(
+        "{s(KK)sKsKsKsKsKsIsdsNsssssNsNsNsN}", "cursor_next", (ull)step.cursor_next.epoch,
+        (ull)step.cursor_next.global_index, "valid_count", (ull)step.valid_count, "effective_batch_size",
+        (ull)step.effective_batch_size, "blocks_materialized", (ull)step.blocks_materialized,
+        "sampler_block_size", (ull)step.sampler_block_size, "micro_batch_size", (ull)step.micro_batch_size,
+        "sequence_length", (unsigned)step.sequence_length, "effective_q", step.effective_q, "is_shuffled",
+        PyBool_FromLong(step.is_shuffled), "subsampling_mode", step.subsampling_mode, "sampling_mode",
+        step.sampling_mode, "sampler_config_hash", py_hex(step.sampler_config_hash, WEIR_HASH_SIZE),
+        "epoch_seed_hash", py_hex(step.epoch_seed_hash, WEIR_HASH_SIZE), "data_replay_t",
+        py_hex(step.data_replay_t, WEIR_HASH_SIZE), "indices", array);
 }
 
 /* (this rank's valid indices as a list, next epoch, next position): what iteration takes. */

@@ -23,43 +23,27 @@ static weir_batch_source source_of(const weir_batch *batch, size_t i) {
 }
 
 /* In a mixed batch all are float32: booleans 0 and 1, classes their numbers. */
-static void copy_mixed_target(const weir_batch *batch, size_t i, float *value) {
+static void copy_target(const weir_batch *batch, size_t i, void *values, uint8_t *is_null) {
     weir_batch_source source = source_of(batch, i);
     weir_value kind = weir_value_of(source.target_stype);
+    bool is_mixed = batch->source_count > 0;
+    uint8_t truth = *target_cell(batch, WEIR_BOOL_VALUES, i, 1);
     uint32_t category;
     memcpy(&category, target_cell(batch, WEIR_CATEGORICAL_EMBED_IDS, i, 4), 4);
-    if (kind == WEIR_VALUE_TRUTH)
-        *value = *target_cell(batch, WEIR_BOOL_VALUES, i, 1);
-    else if (kind == WEIR_VALUE_CATEGORY)
-        *value = category > source.category_start ? (float)(category - source.category_start) : 0;
-    else if (kind == WEIR_VALUE_TIME)
-        memcpy(value,
-               target_cell(batch, WEIR_TIMESTAMP_VALUES, i, 4 * WEIR_TIMESTAMP_FLOATS) +
-                   4 * (WEIR_TIMESTAMP_FLOATS - 1),
+    uint32_t class = category > source.category_start ? category - source.category_start : 0;
+    size_t time_size = 4 * WEIR_TIMESTAMP_FLOATS;
+    *is_null = *target_cell(batch, WEIR_IS_NULL, i, 1) | *target_cell(batch, WEIR_IS_PADDING, i, 1);
+    if (kind == WEIR_VALUE_TRUTH && !is_mixed)
+        ((uint8_t *)values)[i] = truth;
+    else if (kind == WEIR_VALUE_CATEGORY && !is_mixed)
+        ((int64_t *)values)[i] = class;
+    else if (kind == WEIR_VALUE_TRUTH || kind == WEIR_VALUE_CATEGORY)
+        ((float *)values)[i] = kind == WEIR_VALUE_TRUTH ? (float)truth : (float)class;
+    else if (kind == WEIR_VALUE_TIME) /* the last of its floats is the whole time */
+        memcpy((float *)values + i, target_cell(batch, WEIR_TIMESTAMP_VALUES, i, time_size) + time_size - 4,
                4);
     else
-        memcpy(value, target_cell(batch, WEIR_NUMERIC_VALUES, i, 4), 4);
-}
-
-static void copy_target(const weir_batch *batch, size_t i, void *value, uint8_t *is_null) {
-    weir_value kind = weir_value_of(batch->target_stype);
-    uint32_t category;
-    *is_null = *target_cell(batch, WEIR_IS_NULL, i, 1) | *target_cell(batch, WEIR_IS_PADDING, i, 1);
-    if (batch->source_count > 0) {
-        copy_mixed_target(batch, i, (float *)value + i);
-    } else if (kind == WEIR_VALUE_TRUTH) {
-        ((uint8_t *)value)[i] = *target_cell(batch, WEIR_BOOL_VALUES, i, 1);
-    } else if (kind == WEIR_VALUE_CATEGORY) {
-        memcpy(&category, target_cell(batch, WEIR_CATEGORICAL_EMBED_IDS, i, 4), 4);
-        ((int64_t *)value)[i] = category > batch->category_start ? category - batch->category_start : 0;
-    } else if (kind == WEIR_VALUE_TIME) { /* the last of its floats is the whole time */
-        memcpy((float *)value + i,
-               target_cell(batch, WEIR_TIMESTAMP_VALUES, i, 4 * WEIR_TIMESTAMP_FLOATS) +
-                   4 * (WEIR_TIMESTAMP_FLOATS - 1),
-               4);
-    } else {
-        memcpy((float *)value + i, target_cell(batch, WEIR_NUMERIC_VALUES, i, 4), 4);
-    }
+        memcpy((float *)values + i, target_cell(batch, WEIR_NUMERIC_VALUES, i, 4), 4);
 }
 
 /* _target(): (values, is_null), in memory of their own, so that who keeps labels keeps no batch. Booleans are
