@@ -77,10 +77,8 @@ static size_t npy_header(const weir_tensor *tensor, char out[256]) {
 }
 
 static void put_name_fields(archive *a, const entry *e) {
-    put16(a, 0); /* flags */
-    put16(a, 0); /* stored */
-    put16(a, 0); /* time */
-    put16(a, DATE_1980_01_01);
+    put32(a, 0); /* no flags, stored */
+    put32(a, (uint32_t)DATE_1980_01_01 << 16);
     put32(a, e->crc);
     put32(a, e->size);
     put32(a, e->size);
@@ -113,8 +111,7 @@ static void put_directory(archive *a) {
         put16(a, VERSION);
         put16(a, VERSION);
         put_name_fields(a, e);
-        put16(a, 0); /* no comment */
-        put16(a, 0); /* disk */
+        put32(a, 0); /* no comment, first disk */
         put16(a, 0); /* internal attributes */
         put32(a, 0); /* external attributes */
         put32(a, e->offset);
@@ -122,8 +119,7 @@ static void put_directory(archive *a) {
     }
     uint32_t size = (uint32_t)a->offset - start;
     put32(a, END_SIGNATURE);
-    put16(a, 0);
-    put16(a, 0);
+    put32(a, 0); /* first disk, that of the directory too */
     put16(a, (uint32_t)a->entry_count);
     put16(a, (uint32_t)a->entry_count);
     put32(a, size);

@@ -6,14 +6,13 @@
  * what it must not see. */
 #include "batch_page_data.h"
 
-#include "batch_head.h"
-
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
-#include "number.h"
+#include "batch_print.h"
 #include "page.h"
+#include "weir_tool/store_tools.h"
 
 enum { LONGEST_VALUE = 600, NOWHERE = -1 };
 
@@ -59,16 +58,8 @@ typedef struct sequence {
 
 /* ---- Reading a batch ------------------------------------------------------------------------- */
 
-static uint64_t load(const weir_batch *batch, weir_tensor_id id, uint64_t item, size_t size) {
-    const uint8_t *at = batch->data + batch->tensors[id].offset + item * size;
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++)
-        value |= (uint64_t)at[i] << 8 * i;
-    return value;
-}
-
-static uint64_t cell_item(const sequence *s, uint32_t position) {
-    return (uint64_t)s->index * s->batch->sequence_length + position;
+static uint64_t cell_field(const sequence *s, weir_tensor_id id, uint32_t position) {
+    return cli_batch_field(s->batch, id, (uint64_t)s->index * s->batch->sequence_length + position);
 }
 
 static const weir_table *table_of(const sequence *s, uint32_t local) {
@@ -121,8 +112,8 @@ static bool find_places(sequence *s) {
     for (size_t i = 0; i < count; i++)
         s->positions[i] = NOWHERE;
     for (uint32_t p = 0; p < s->cell_count; p++) {
-        uint32_t row = (uint32_t)load(s->batch, WEIR_SEQ_ROW_IDS, cell_item(s, p), 2);
-        uint32_t column = (uint32_t)load(s->batch, WEIR_COLUMN_IDS, cell_item(s, p), 4) - s->first_column;
+        uint32_t row = (uint32_t)cell_field(s, WEIR_SEQ_ROW_IDS, p);
+        uint32_t column = (uint32_t)cell_field(s, WEIR_COLUMN_IDS, p) - s->first_column;
         if (column < s->info->table_column_count || is_task_row(s, row))
             s->positions[s->row_starts[row] + place_of(s, row, column)] = (int32_t)p;
     }
@@ -163,6 +154,45 @@ static void write_time(weir_json_writer *w, int64_t time) {
     weir_json_end_array(w);
 }
 
+/* ---- Numbers ---------------------------------------------------------------------------------- */
+
+/* A store keeps (x - mean) / std as float32. Computing x back from that gives 1.26747e-07 where the database
+ * has 0: the many doubles that normalise to the same float32 are equally good answers, and the one with the
+ * fewest digits is what a person wrote. */
+enum { MOST_DIGITS = 17, NUMBER_SIZE = 48 };
+static const double LARGEST_PLAIN = 1e15; /* beyond it, digits before the point are not all known */
+
+static bool gives(double value, float normalised, const weir_statistics *statistics) {
+    return isfinite(value) && weir_normalise(value, statistics) == normalised;
+}
+
+/* The decimal with the fewest digits that is as good as `value`. */
+static double shortest(double value, float normalised, const weir_statistics *statistics,
+                       char out[NUMBER_SIZE]) {
+    for (int digits = 1; digits <= MOST_DIGITS; digits++) {
+        snprintf(out, NUMBER_SIZE, "%.*g", digits, value);
+        if (gives(strtod(out, NULL), normalised, statistics))
+            break;
+    }
+    return strtod(out, NULL);
+}
+
+/* The number that a normalised value stands for: the integer, else the shortest decimal, that normalises to
+ * exactly these bits. "≈ 38214003" if float32 cannot tell it from the integers beside it. */
+static void write_number(float normalised, const weir_statistics *statistics, char out[NUMBER_SIZE]) {
+    double value = (double)normalised * statistics->std + statistics->mean;
+    double whole = round(value);
+    char digits[NUMBER_SIZE];
+    if (fabs(whole) < LARGEST_PLAIN && gives(whole, normalised, statistics)) {
+        if (gives(whole - 1, normalised, statistics) || gives(whole + 1, normalised, statistics))
+            snprintf(out, NUMBER_SIZE, "\xe2\x89\x88 %.0f", shortest(value, normalised, statistics, digits));
+        else
+            snprintf(out, NUMBER_SIZE, "%.0f", whole + 0.0); /* not -0 */
+        return;
+    }
+    shortest(value, normalised, statistics, out);
+}
+
 /* ---- Values ---------------------------------------------------------------------------------- */
 
 static void write_cut_text(weir_json_writer *w, weir_text text) {
@@ -172,18 +202,17 @@ static void write_cut_text(weir_json_writer *w, weir_text text) {
     weir_json_text_n(w, text.data, size);
 }
 
-/* A value as a person would write it; null if it is null. */
-static void write_value(weir_json_writer *w, const weir_store *store, uint32_t column,
-                        const weir_cell *cell) {
+void cli_batch_write_value(weir_json_writer *w, const weir_store *store, uint32_t column,
+                           const weir_cell *cell) {
     const weir_store_info *info = weir_store_describe(store);
-    char text[CLI_NUMBER_SIZE];
+    char text[NUMBER_SIZE];
     if (cell->is_null) {
         weir_json_null(w);
         return;
     }
     switch (weir_value_of(cell->stype)) {
     case WEIR_VALUE_NUMBER:
-        cli_number_text(cell->number, &info->columns[column].statistics, text);
+        write_number(cell->number, &info->columns[column].statistics, text);
         weir_json_text(w, text);
         return;
     case WEIR_VALUE_TIME:
@@ -236,8 +265,8 @@ static bool write_identifier(weir_json_writer *w, const sequence *s, uint64_t ro
 
 /* The state of a cell that is in the sequence and has a value. */
 static cell_state state_of_value(const sequence *s, int32_t position) {
-    bool is_masked = s->batch->tensors[WEIR_IS_MASKED].name &&
-                     load(s->batch, WEIR_IS_MASKED, cell_item(s, (uint32_t)position), 1);
+    bool is_masked =
+        s->batch->tensors[WEIR_IS_MASKED].name && cell_field(s, WEIR_IS_MASKED, (uint32_t)position);
     return is_masked ? CELL_MASKED : CELL_SHOWN;
 }
 
@@ -246,7 +275,7 @@ static cell_state state_of(const sequence *s, uint32_t local, uint32_t column, i
     if (position == 0)
         return CELL_TARGET;
     if (position > 0) {
-        if (!load(s->batch, WEIR_IS_NULL, cell_item(s, (uint32_t)position), 1))
+        if (!cell_field(s, WEIR_IS_NULL, (uint32_t)position))
             return state_of_value(s, position);
         return cell->is_null ? CELL_NULL : CELL_LATE;
     }
@@ -272,7 +301,7 @@ static void write_cell(weir_json_writer *w, const sequence *s, uint32_t local, u
     weir_json_uint(w, state);
     weir_json_int(w, position);
     if (cell.is_null || cell.stype != WEIR_IDENTIFIER || !write_identifier(w, s, s->rows[local], column))
-        write_value(w, s->context->store, column, &cell);
+        cli_batch_write_value(w, s->context->store, column, &cell);
     if (state == CELL_LATE)
         write_time(w, known_time(s, s->rows[local], described->known_slot));
     weir_json_end_array(w);
@@ -283,8 +312,7 @@ static void write_cell(weir_json_writer *w, const sequence *s, uint32_t local, u
 /* [edge type, number of the parent in the sequence or -1, state, the time that the state is about]. */
 static void write_parents(weir_json_writer *w, const sequence *s, uint32_t local) {
     const weir_table *table = table_of(s, local);
-    weir_json_key(w, "parents");
-    weir_json_array(w);
+    cli_json_array(w, "parents");
     for (uint32_t e = table->edge_start; e < table->edge_start + table->edge_count; e++) {
         uint64_t parent = weir_store_parent(s->context->store, s->rows[local], e);
         if (parent == WEIR_NO_ROW)
@@ -319,7 +347,7 @@ static void write_task_cell(weir_json_writer *w, const sequence *s, uint32_t loc
     weir_json_array(w);
     weir_json_uint(w, state);
     weir_json_int(w, position);
-    write_value(w, s->context->store, column, cell);
+    cli_batch_write_value(w, s->context->store, column, cell);
     weir_json_end_array(w);
 }
 
@@ -346,13 +374,11 @@ static void write_task_row(weir_json_writer *w, const sequence *s, uint32_t loca
         write_time(w, weir_store_label_time(store, s->task_number, seed));
         cli_json_text(w, "split", weir_split_name(row.split));
     }
-    weir_json_key(w, "cells");
-    weir_json_array(w);
+    cli_json_array(w, "cells");
     write_task_cell(w, s, local, s->task->column, &row.target);
     write_task_cell(w, s, local, s->task->observed_column, &time);
     weir_json_end_array(w);
-    weir_json_key(w, "parents");
-    weir_json_array(w);
+    cli_json_array(w, "parents");
     weir_json_array(w);
     weir_json_uint(w, s->info->edge_count);
     weir_json_int(w, local_of(s, row.row));
@@ -377,8 +403,7 @@ static void write_row(weir_json_writer *w, const sequence *s, uint32_t local) {
     cli_json_uint(w, "table", (uint64_t)(table - s->info->tables));
     weir_json_key(w, "time");
     write_time(w, weir_store_row_time(s->context->store, s->rows[local]));
-    weir_json_key(w, "cells");
-    weir_json_array(w);
+    cli_json_array(w, "cells");
     for (uint32_t i = 0; i < table->column_count; i++)
         write_cell(w, s, local, table->column_start + i);
     weir_json_end_array(w);
@@ -413,18 +438,18 @@ static weir_cell target_of(const sequence *s, uint64_t sample) {
 static void write_permutation(weir_json_writer *w, const sequence *s, const char *key, weir_tensor_id id) {
     const uint8_t *first = s->batch->data + s->batch->tensors[id].offset;
     weir_json_key(w, key);
-    cli_json_base64(w, first + 2 * cell_item(s, 0), 2 * (size_t)s->cell_count);
+    cli_json_base64(w, first + (size_t)2 * s->index * s->batch->sequence_length, 2 * (size_t)s->cell_count);
 }
 
 static void write_sequence(weir_json_writer *w, sequence *s) {
     const weir_batch *batch = s->batch;
-    uint64_t sample = load(batch, WEIR_SAMPLE_INDEX, s->index, 8);
+    uint64_t sample = cli_batch_field(batch, WEIR_SAMPLE_INDEX, s->index);
     char digest[24];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)batch->sample_digests[s->index]);
     weir_json_object(w);
     cli_json_uint_text(w, "sample", sample);
     cli_json_uint_text(w, "epoch", batch->epochs[s->index]);
-    cli_json_uint_text(w, "position", load(batch, WEIR_POSITION, s->index, 8));
+    cli_json_uint_text(w, "position", cli_batch_field(batch, WEIR_POSITION, s->index));
     weir_json_key(w, "seen");
     write_time(w, s->observation_time);
     cli_json_text(w, "digest", digest);
@@ -432,17 +457,16 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
     if (s->row_count > 0) {
         weir_cell target = target_of(s, sample);
         weir_json_key(w, "target");
-        write_value(w, s->context->store, s->task->column, &target);
-        weir_json_key(w, "label"); /* which item of the label distribution it is */
-        weir_json_int(w, cli_labels_find(s->labels, &target));
+        cli_batch_write_value(w, s->context->store, s->task->column, &target);
+        cli_json_int(w, "label",
+                     cli_labels_find(s->labels, &target)); /* which item of the label distribution it is */
     }
     if (s->batch->group_size > 1)
         cli_json_text(w, "role", weir_role_name(weir_batch_role(batch, s->index)));
     write_permutation(w, s, "col_perm", WEIR_COL_PERM);
     write_permutation(w, s, "out_perm", WEIR_OUT_PERM);
     write_permutation(w, s, "in_perm", WEIR_IN_PERM);
-    weir_json_key(w, "parts"); /* [row that starts it, visits] */
-    weir_json_array(w);
+    cli_json_array(w, "parts"); /* [row that starts it, visits] */
     for (uint32_t r = 0; r < s->row_count; r++)
         if (s->visits[r] != WEIR_NONE) {
             weir_json_array(w);
@@ -451,8 +475,7 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
             weir_json_end_array(w);
         }
     weir_json_end_array(w);
-    weir_json_key(w, "rows");
-    weir_json_array(w);
+    cli_json_array(w, "rows");
     if (find_places(s)) {
         for (uint32_t r = 0; r < s->row_count; r++)
             write_row(w, s, r);
@@ -466,64 +489,7 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
     weir_json_end_object(w);
 }
 
-/* ---- What all sequences share ---------------------------------------------------------------- */
-
-/* An end of a stretch of labels, rounded: it is nobody's value. */
-static void write_stretch_end(weir_json_writer *w, const weir_task *task, const weir_column *column,
-                              double value) {
-    char text[40];
-    if (weir_value_of(task->stype) == WEIR_VALUE_TIME)
-        weir_timestamp_format((int64_t)value, text);
-    else
-        snprintf(text, sizeof text, "%.4g", value * column->statistics.std + column->statistics.mean);
-    weir_json_text(w, text);
-}
-
-/* "items": [value, count], or [from, count, to] of stretches. */
-static void write_labels(weir_json_writer *w, const weir_store *store, const weir_task *task,
-                         const cli_labels *labels) {
-    const weir_column *column = &weir_store_describe(store)->columns[task->column];
-    weir_json_key(w, "labels");
-    weir_json_object(w);
-    cli_json_uint(w, "count", labels->count);
-    cli_json_uint(w, "nulls", labels->nulls);
-    cli_json_uint(w, "others", labels->others);
-    weir_json_key(w, "items");
-    weir_json_array(w);
-    for (uint32_t i = 0; i < labels->item_count; i++) {
-        const cli_label_item *item = &labels->items[i];
-        weir_cell value = {.stype = task->stype, .number = (float)item->low};
-        if (weir_value_of(task->stype) != WEIR_VALUE_NUMBER)
-            value.integer = (int64_t)item->low;
-        weir_json_array(w);
-        if (labels->are_stretches)
-            write_stretch_end(w, task, column, item->low);
-        else
-            write_value(w, store, task->column, &value);
-        weir_json_uint(w, item->count);
-        if (labels->are_stretches)
-            write_stretch_end(w, task, column, item->high);
-        weir_json_end_array(w);
-    }
-    weir_json_end_array(w);
-    weir_json_end_object(w);
-}
-
-void cli_batch_write_page_head(weir_json_writer *w, const cli_batch_context *context, const weir_task *task,
-                               const cli_labels *labels) {
-    static const char *const visibilities[] = {"train", "all", "none", "a list of splits"};
-    cli_json_text(w, "version", weir_version());
-    cli_json_text(w, "dataset", context->dataset);
-    if (context->stage)
-        cli_json_text(w, "stage", context->stage);
-    cli_json_text(w, "label_visibility",
-                  visibilities[weir_manifest_describe(context->manifest)->batch->label_visibility]);
-    cli_json_bool(w, "shows_labels", weir_manifest_describe(context->manifest)->batch->labels);
-    cli_json_uint(w, "world_size", context->world_size);
-    cli_json_uint(w, "rank", context->rank);
-    cli_batch_head(w, context->store, task);
-    write_labels(w, context->store, task, labels);
-}
+/* ---- A batch ---------------------------------------------------------------------------------- */
 
 void cli_batch_write_page_step(weir_json_writer *w, const weir_batch *batch, const cli_batch_context *context,
                                uint32_t member, const cli_labels *labels) {
@@ -538,8 +504,7 @@ void cli_batch_write_page_step(weir_json_writer *w, const weir_batch *batch, con
     cli_json_uint_text(w, "bytes", batch->size);
     cli_json_uint(w, "sequence_length", batch->sequence_length);
     cli_json_hex(w, "digest", batch->batch_digest, sizeof batch->batch_digest);
-    weir_json_key(w, "sequences");
-    weir_json_array(w);
+    cli_json_array(w, "sequences");
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         if (is_mixed && batch->dataset_ids[i] != member)
             continue;
@@ -551,15 +516,15 @@ void cli_batch_write_page_step(weir_json_writer *w, const weir_batch *batch, con
                       .first_column = is_mixed ? batch->sources[member].first_column : 0,
                       .labels = labels,
                       .index = i,
-                      .row_count = (uint32_t)load(batch, WEIR_NUM_ROWS, i, 4),
-                      .cell_count = (uint32_t)load(batch, WEIR_NUM_CELLS, i, 4),
-                      .observation_time = (int64_t)load(batch, WEIR_OBSERVATION_TIME, i, 8),
+                      .row_count = (uint32_t)cli_batch_field(batch, WEIR_NUM_ROWS, i),
+                      .cell_count = (uint32_t)cli_batch_field(batch, WEIR_NUM_CELLS, i),
+                      .observation_time = (int64_t)cli_batch_field(batch, WEIR_OBSERVATION_TIME, i),
                       .anchor_row = WEIR_NO_ROW,
                       .rows = batch->rows + (size_t)i * batch->row_stride,
                       .visits = batch->visits + (size_t)i * batch->row_stride};
         if (s.row_count > 0) /* not padding */
             s.anchor_row = weir_batch_anchor(context->store, task, batch, i,
-                                             (uint32_t)load(batch, WEIR_ANCHOR_ROW, i, 4));
+                                             (uint32_t)cli_batch_field(batch, WEIR_ANCHOR_ROW, i));
         write_sequence(w, &s);
     }
     weir_json_end_array(w);

@@ -6,9 +6,9 @@
 #include "batch_labels.h"
 #include "cli.h"
 
-/* Members of an object: what all sequences share. */
-void cli_batch_write_page_head(weir_json_writer *w, const cli_batch_context *context, const weir_task *task,
-                               const cli_labels *labels);
+/* A value as a person would write it; null if it is null. */
+void cli_batch_write_value(weir_json_writer *w, const weir_store *store, uint32_t column,
+                           const weir_cell *cell);
 
 /* A batch; of a mixed one the sequences of dataset number `member`. */
 void cli_batch_write_page_step(weir_json_writer *w, const weir_batch *batch, const cli_batch_context *context,

@@ -3,11 +3,13 @@
 
 #include <inttypes.h>
 
-uint64_t cli_batch_field(const weir_batch *batch, weir_tensor_id id, uint32_t index) {
+uint64_t cli_batch_field(const weir_batch *batch, weir_tensor_id id, uint64_t index) {
     const weir_tensor *part = &batch->tensors[id];
-    size_t size = (size_t)(part->size / part->shape[0]);
+    uint64_t count = 1, value = 0;
+    for (uint32_t k = 0; k < part->rank; k++)
+        count *= part->shape[k];
+    size_t size = (size_t)(part->size / count);
     const uint8_t *at = batch->data + part->offset + size * index;
-    uint64_t value = 0;
     for (size_t i = 0; i < size; i++)
         value |= (uint64_t)at[i] << 8 * i;
     return value;
@@ -36,14 +38,12 @@ static void write_shape(weir_json_writer *w, const weir_tensor *tensor) {
 }
 
 void cli_batch_write_tensors(weir_json_writer *w, const weir_batch *batch) {
-    weir_json_key(w, "tensors");
-    weir_json_object(w);
+    cli_json_object(w, "tensors");
     for (int id = 0; id < WEIR_TENSORS; id++) {
         const weir_tensor *tensor = &batch->tensors[id];
         if (!tensor->name)
             continue;
-        weir_json_key(w, tensor->name);
-        weir_json_object(w);
+        cli_json_object(w, tensor->name);
         cli_json_text(w, "dtype", tensor->dtype);
         weir_json_key(w, "shape");
         write_shape(w, tensor);
@@ -66,8 +66,7 @@ void cli_batch_write_head(weir_json_writer *w, const weir_store *store, const we
         weir_batch_source only = cli_batch_source(store, batch, 0);
         write_source(w, &only);
     } else {
-        weir_json_key(w, "datasets");
-        weir_json_array(w);
+        cli_json_array(w, "datasets");
         for (uint32_t i = 0; i < batch->source_count; i++) {
             weir_json_object(w);
             cli_json_text(w, "dataset", batch->sources[i].dataset);
@@ -80,16 +79,14 @@ void cli_batch_write_head(weir_json_writer *w, const weir_store *store, const we
     }
     if (batch->group_size > 1)
         cli_json_uint(w, "group_size", batch->group_size);
-    weir_json_key(w, "dims");
-    weir_json_object(w);
+    cli_json_object(w, "dims");
     cli_json_uint(w, "B", batch->sequence_count);
     cli_json_uint(w, "S", batch->sequence_length);
     cli_json_uint(w, "R", batch->row_count);
     cli_json_uint(w, "U", batch->text_count);
     cli_json_uint(w, "D_t", batch->embedding_dim);
     weir_json_end_object(w);
-    weir_json_key(w, "shapes");
-    weir_json_object(w);
+    cli_json_object(w, "shapes");
     for (int id = 0; id < WEIR_TENSORS; id++) {
         if (!batch->tensors[id].name)
             continue;
@@ -119,8 +116,7 @@ void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, cons
         else
             weir_store_key_json(source.store, cli_batch_anchor(&source, batch, i), w);
     }
-    weir_json_key(w, "observation_time");
-    weir_json_int(w, (int64_t)cli_batch_field(batch, WEIR_OBSERVATION_TIME, i));
+    cli_json_int(w, "observation_time", (int64_t)cli_batch_field(batch, WEIR_OBSERVATION_TIME, i));
     cli_json_uint(w, "num_cells", cli_batch_field(batch, WEIR_NUM_CELLS, i));
     cli_json_uint(w, "num_rows", cli_batch_field(batch, WEIR_NUM_ROWS, i));
     snprintf(digest, sizeof digest, "%016" PRIx64, batch->sample_digests[i]);

@@ -7,8 +7,8 @@
 /* What a sequence is of: the store's one dataset, or that of a mixed batch (then `store` is not read). */
 weir_batch_source cli_batch_source(const weir_store *store, const weir_batch *batch, uint32_t index);
 
-/* A field of one sequence, such as WEIR_ANCHOR_ROW. */
-uint64_t cli_batch_field(const weir_batch *batch, weir_tensor_id id, uint32_t index);
+/* A number of a tensor: the field of a sequence, such as WEIR_ANCHOR_ROW, or of a cell. */
+uint64_t cli_batch_field(const weir_batch *batch, weir_tensor_id id, uint64_t index);
 
 /* The RowIdx of what a sequence is about, which is not padding. */
 uint64_t cli_batch_anchor(const weir_batch_source *source, const weir_batch *batch, uint32_t index);

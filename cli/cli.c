@@ -24,18 +24,10 @@ int cli_usage(const cli_command *command, const char *format, ...) {
 }
 
 static bool parse_uint(const char *text, uint64_t *out) {
-    uint64_t value = 0;
-    if (*text == 0)
-        return false;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9')
-            return false;
-        if (__builtin_mul_overflow(value, 10u, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
-            return false;
-    }
-    *out = value;
-    return true;
+    char *end = NULL;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && *end == 0 && errno == 0;
 }
 
 bool cli_integer(const char *text, int64_t *out) {
@@ -76,6 +68,7 @@ bool cli_size(const char *text, uint64_t *out) {
 /* Stores a value; CLI_USAGE after it has said why not. */
 static int store_value(const cli_command *command, const cli_option *option, const char *value) {
     uint64_t number, limit = option->kind == CLI_UINT32 ? UINT32_MAX : UINT64_MAX;
+    weir_error error;
     if (option->kind == CLI_TEXT) {
         *(const char **)option->target = value;
     } else if (option->kind == CLI_TEXTS) {
@@ -87,6 +80,12 @@ static int store_value(const cli_command *command, const cli_option *option, con
         if (!cli_size(value, option->target))
             return cli_usage(command, "%s takes a number of bytes, such as 1000000, 512M or 2GiB, not '%s'",
                              option->name, value);
+    } else if (option->kind == CLI_HEX) {
+        if (!cli_hex(value, option->target))
+            return cli_usage(command, "%s takes hex digits, two per byte", option->name);
+    } else if (option->kind == CLI_VERIFY) {
+        if (weir_verify_parse(value, option->target, &error) != WEIR_OK)
+            return cli_usage(command, "%s takes none, touched or all, not '%s'", option->name, value);
     } else if (!parse_uint(value, &number) || number > limit) {
         return cli_usage(command, "%s takes a whole number from 0 to %llu, not '%s'", option->name,
                          (unsigned long long)limit, value);
@@ -123,7 +122,7 @@ static int read_option(const cli_command *command, cli_option *options, size_t c
 }
 
 int cli_parse(const cli_command *command, cli_option *options, size_t option_count, int argc, char **argv,
-              const char **positional, int positional_max) {
+              const char **positional, int positional_max, const char *missing) {
     int found = 0;
     bool options_ended = false;
     for (int at = 0; at < argc; at++) {
@@ -144,6 +143,10 @@ int cli_parse(const cli_command *command, cli_option *options, size_t option_cou
             cli_usage(command, "%s is missing", options[i].name);
             return -1;
         }
+    if (missing && found < positional_max) {
+        cli_usage(command, "%s", missing);
+        return -1;
+    }
     return found;
 }
 
@@ -195,9 +198,11 @@ int cli_print_object(weir_json_writer *w) {
     return cli_print_json(w);
 }
 
-void cli_json_failure(weir_json_writer *w, uint64_t t, const char *code) {
-    weir_json_key(w, "failure");
-    weir_json_object(w);
+void cli_json_judged(weir_json_writer *w, weir_run_status status, uint64_t t, const char *code) {
+    cli_json_text(w, "status", weir_run_status_name(status));
+    if (status != WEIR_RUN_FAILED)
+        return;
+    cli_json_object(w, "failure");
     cli_json_uint(w, "t", t);
     cli_json_text(w, "failure_code", code);
     weir_json_end_object(w);
@@ -205,6 +210,21 @@ void cli_json_failure(weir_json_writer *w, uint64_t t, const char *code) {
 
 int cli_judged(weir_run_status status) {
     return status == WEIR_RUN_CUT ? CLI_TRACE_CUT : status == WEIR_RUN_FAILED ? CLI_RUN_FAILED : CLI_OK;
+}
+
+void cli_json_object(weir_json_writer *w, const char *key) {
+    weir_json_key(w, key);
+    weir_json_object(w);
+}
+
+void cli_json_array(weir_json_writer *w, const char *key) {
+    weir_json_key(w, key);
+    weir_json_array(w);
+}
+
+void cli_json_int(weir_json_writer *w, const char *key, int64_t value) {
+    weir_json_key(w, key);
+    weir_json_int(w, value);
 }
 
 void cli_json_hex(weir_json_writer *w, const char *key, const void *data, size_t size) {
@@ -246,8 +266,7 @@ void cli_json_double(weir_json_writer *w, const char *key, double value) {
 }
 
 void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor) {
-    weir_json_key(w, key);
-    weir_json_object(w);
+    cli_json_object(w, key);
     cli_json_uint(w, "epoch", cursor.epoch);
     cli_json_uint(w, "global_index", cursor.global_index);
     weir_json_end_object(w);
@@ -283,34 +302,18 @@ static int hex_digit(char digit) {
     return found ? (int)(found - digits) : -1;
 }
 
-weir_status cli_hex(const char *text, uint8_t **data, size_t *size, weir_error *error) {
-    size_t count = strlen(text);
-    uint8_t *bytes = malloc(count / 2 + 1);
-    if (!bytes)
-        return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for %zu bytes", count / 2);
-    bool is_hex = count % 2 == 0;
-    for (size_t i = 0; is_hex && i < count / 2; i++) {
-        int high = hex_digit(text[2 * i]);
-        int low = hex_digit(text[2 * i + 1]);
-        is_hex = high >= 0 && low >= 0;
-        bytes[i] = is_hex ? (uint8_t)(high << 4 | low) : 0;
-    }
-    if (!is_hex) {
-        free(bytes);
-        return cli_error(error, WEIR_CONTRACT_VIOLATION, "not hex digits, two per byte");
-    }
-    *data = bytes;
-    *size = count / 2;
-    return WEIR_OK;
-}
-
-int cli_read_token(const cli_command *command, const char *text, bool as_json, uint8_t **token,
-                   size_t *size) {
-    weir_error error;
-    weir_status status = text ? cli_hex(text, token, size, &error) : WEIR_OK;
-    if (status == WEIR_OUT_OF_MEMORY)
-        return cli_fail(&error, as_json);
-    return status == WEIR_OK ? CLI_OK : cli_usage(command, "--token takes hex digits, two per byte");
+bool cli_hex(const char *text, cli_bytes *out) {
+    uint8_t *bytes = (uint8_t *)(uintptr_t)text;
+    size_t size = strlen(text) / 2;
+    for (size_t i = 0; text[i]; i++)
+        if (hex_digit(text[i]) < 0)
+            return false;
+    if (text[2 * size])
+        return false;
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)(hex_digit(text[2 * i]) << 4 | hex_digit(text[2 * i + 1]));
+    *out = (cli_bytes){bytes, size};
+    return true;
 }
 
 void cli_print_hex(const char *name, const void *data, size_t size) {

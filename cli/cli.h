@@ -32,7 +32,9 @@ typedef enum cli_option_kind {
     CLI_TEXTS,  /* cli_texts: may be given several times */
     CLI_UINT,   /* uint64_t */
     CLI_UINT32, /* uint32_t */
-    CLI_SIZE    /* uint64_t: bytes, as 1000000, 512M or 2GiB */
+    CLI_SIZE,   /* uint64_t: bytes, as 1000000, 512M or 2GiB */
+    CLI_HEX,    /* cli_bytes: two hex digits per byte */
+    CLI_VERIFY  /* weir_verify: none, touched or all */
 } cli_option_kind;
 
 enum { CLI_TEXTS_MAX = 64 };
@@ -41,6 +43,12 @@ typedef struct cli_texts {
     const char *list[CLI_TEXTS_MAX];
     size_t count;
 } cli_texts;
+
+/* Bytes that stand where their hex text stood, in an argument of the program. */
+typedef struct cli_bytes {
+    const uint8_t *data; /* NULL: none were given */
+    size_t size;
+} cli_bytes;
 
 typedef struct cli_option {
     const char *name; /* with its dashes */
@@ -57,14 +65,14 @@ typedef struct cli_option {
     { name, CLI_KIND_OF(target), target, true, false }
 #define CLI_KIND_OF(target)                                                                                  \
     _Generic(*(target), bool: CLI_FLAG, const char *: CLI_TEXT, cli_texts: CLI_TEXTS, uint64_t: CLI_UINT,    \
-             uint32_t: CLI_UINT32)
+             uint32_t: CLI_UINT32, cli_bytes: CLI_HEX)
 #define CLI_COUNT(options) (sizeof(options) / sizeof *(options))
 
 /* Reads options ("--name value", "--name=value", in any order, "-o" is "--output", "--" ends them) and at
- * most `positional_max` other arguments. Returns the number of those, or -1 after it has said what is wrong;
- * the caller returns CLI_USAGE then. */
+ * most `positional_max` other arguments, or exactly so many if `missing` says what is asked for. Returns the
+ * number of those, or -1 after it has said what is wrong; the caller returns CLI_USAGE then. */
 int cli_parse(const cli_command *command, cli_option *options, size_t option_count, int argc, char **argv,
-              const char **positional, int positional_max);
+              const char **positional, int positional_max, const char *missing);
 
 /* "-12" as a whole number; false for anything else. */
 bool cli_integer(const char *text, int64_t *out);
@@ -104,8 +112,13 @@ static inline const char *cli_plural(uint64_t count) {
 }
 enum { CLI_SHOWN_MAX = 4352 /* a path at its longest */ };
 
-/* A member of an object: its key and its value. A text that is NULL is null; a number that JavaScript could
- * not hold is a decimal text; a cursor is {"epoch": …, "global_index": …}. */
+/* A member of an object: its key and its value, or the beginning of an object or a list. A text that is NULL
+ * is null; a number that JavaScript could not hold is a decimal text; a cursor is {"epoch": …,
+ * "global_index": …}.
+ */
+void cli_json_object(weir_json_writer *w, const char *key);
+void cli_json_array(weir_json_writer *w, const char *key);
+void cli_json_int(weir_json_writer *w, const char *key, int64_t value);
 void cli_json_uint(weir_json_writer *w, const char *key, uint64_t value);
 void cli_json_bool(weir_json_writer *w, const char *key, bool value);
 void cli_json_double(weir_json_writer *w, const char *key, double value);
@@ -115,21 +128,17 @@ void cli_json_uint_text(weir_json_writer *w, const char *key, uint64_t value);
 void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor);
 void cli_json_hex(weir_json_writer *w, const char *key, const void *data, size_t size);
 
-/* {"failure": {"t": …, "failure_code": …}}, and the exit status that says how a judged run ended. */
-void cli_json_failure(weir_json_writer *w, uint64_t t, const char *code);
+/* How a judged run ended: its "status", of one that failed also {"failure": {"t": …, "failure_code": …}}; and
+ * the exit status that says so. */
+void cli_json_judged(weir_json_writer *w, weir_run_status status, uint64_t t, const char *code);
 int cli_judged(weir_run_status status);
 
 /* Flushes stdout; CLI_FAILED (said on stderr) if that fails, so that a full disk or a closed pipe is not
  * taken for success. */
 int cli_flush(void);
 
-/* Hex text from the command line into memory that the caller frees with free(). OUT_OF_MEMORY;
- * CONTRACT_VIOLATION if it is not hex. */
-WEIR_CHECKED weir_status cli_hex(const char *text, uint8_t **data, size_t *size, weir_error *error);
-
-/* A replay token, which --token gives as hex. CLI_OK, also without a text, or the exit status after it has
- * said what is wrong. */
-int cli_read_token(const cli_command *command, const char *text, bool as_json, uint8_t **token, size_t *size);
+/* The bytes of a hex text from the command line, which they replace; false if it is not hex. */
+bool cli_hex(const char *text, cli_bytes *out);
 
 /* "name 0a1b…", and a newline. */
 void cli_print_hex(const char *name, const void *data, size_t size);

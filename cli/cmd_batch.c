@@ -13,9 +13,10 @@ typedef struct request {
     cli_selection of;
     weir_cursor at;
     cli_texts stores;
-    const char *npz, *html, *verify;
+    const char *npz, *html;
     uint64_t steps;
     bool any_hash, pad, as_json, with_tensors;
+    weir_store_options opening;
 } request;
 
 static int print_json(const request *r, const weir_store *store, const weir_batch *batch) {
@@ -23,8 +24,7 @@ static int print_json(const request *r, const weir_store *store, const weir_batc
     cli_json_begin(&w);
     cli_json_text(&w, "dataset", r->of.dataset);
     cli_batch_write_head(&w, store, batch);
-    weir_json_key(&w, "sequences");
-    weir_json_array(&w);
+    cli_json_array(&w, "sequences");
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         weir_json_object(&w);
         if (batch->source_count > 0)
@@ -96,18 +96,13 @@ static weir_status write_page(const request *r, const cli_batch_context *context
     return status;
 }
 
-/* The store that has the dataset; the first, if none has it. */
-static const weir_store *store_with(const cli_stores *stores, const char *dataset) {
-    weir_stored_dataset stored;
-    for (size_t i = 0; i < stores->count; i++)
-        if (weir_store_dataset(stores->list[i], dataset, &stored, NULL) == WEIR_OK)
-            return stores->list[i];
-    return stores->list[0];
-}
-
 static int build(const request *r, const cli_stores *stores, const weir_manifest *manifest) {
     weir_error error;
-    const weir_store *store = store_with(stores, r->of.dataset);
+    const weir_store *store = stores->list[0]; /* that has the dataset, if one has it */
+    weir_stored_dataset stored;
+    for (size_t i = stores->count; i-- > 0;)
+        if (weir_store_dataset(stores->list[i], r->of.dataset, &stored, NULL) == WEIR_OK)
+            store = stores->list[i];
     weir_batch_builder *builder = NULL;
     weir_batch_buffer *buffer = NULL;
     cli_batch_context context = {store, manifest, r->of.dataset, r->of.stage, r->of.world_size, r->of.rank};
@@ -119,8 +114,8 @@ static int build(const request *r, const cli_stores *stores, const weir_manifest
                                   .dataset = r->of.dataset,
                                   .world_size = r->of.world_size,
                                   .rank = r->of.rank,
-                                  .token = r->of.token,
-                                  .token_size = r->of.token_size,
+                                  .token = r->of.token.data,
+                                  .token_size = r->of.token.size,
                                   .any_hash = r->any_hash,
                                   .pad = r->pad,
                                   .with_digests = true};
@@ -160,16 +155,16 @@ static const char *find_clash(const request *r) {
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    request r = {.of = CLI_SELECTION_DEFAULT, .steps = 1};
+    request r = {.of = CLI_SELECTION_DEFAULT, .steps = 1, .opening = {.size = sizeof r.opening}};
     cli_option options[] = {
         CLI_REQUIRED("--store", &r.stores), CLI_SELECTION_OPTIONS(r.of, true),
         CLI_CURSOR_OPTIONS(r.at),           CLI_OPTION("--any-hash", &r.any_hash),
-        CLI_OPTION("--pad", &r.pad),        CLI_OPTION("--verify", &r.verify),
+        CLI_OPTION("--pad", &r.pad),        {"--verify", CLI_VERIFY, &r.opening.verify, false, false},
         CLI_OPTION("--npz", &r.npz),        CLI_OPTION("--html", &r.html),
         CLI_OPTION("--steps", &r.steps),    CLI_OPTION("--tensors", &r.with_tensors),
         CLI_OPTION("--json", &r.as_json),
     };
-    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
     if (r.with_tensors && !r.as_json)
         return cli_usage(self, "--tensors belongs to --json");
@@ -181,24 +176,17 @@ static int run(const cli_command *self, int argc, char **argv) {
     const char *clash = find_clash(&r);
     if (clash)
         return cli_usage(self, "%s; give it a name of its own", clash);
-    weir_store_options opening = {.size = sizeof opening};
-    if (cli_read_verify(self, r.verify, &opening.verify) != CLI_OK)
-        return CLI_USAGE;
-    int read = cli_selection_read_token(self, &r.of, r.as_json);
-    if (read != CLI_OK)
-        return read;
     weir_error error;
     weir_manifest *manifest = NULL;
     cli_stores stores = {.count = 0};
     weir_status status = weir_manifest_open(NULL, r.of.manifest, &manifest, &error);
     if (status == WEIR_OK)
-        status = cli_stores_open_with(&stores, &r.stores, &opening, &error);
+        status = cli_stores_open(&stores, &r.stores, &r.opening, &error);
     if (status == WEIR_OK)
         cli_selection_settle(&r.of, manifest);
     int result = status == WEIR_OK ? build(&r, &stores, manifest) : cli_fail(&error, r.as_json);
     cli_stores_close(&stores);
     weir_manifest_close(manifest);
-    cli_selection_close(&r.of);
     return result;
 }
 

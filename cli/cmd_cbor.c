@@ -35,18 +35,12 @@ static int encode(const char *path, bool as_json) {
 
 static int decode(const cli_command *self, const char *hex, bool as_json) {
     weir_error error;
-    uint8_t *data = NULL;
-    size_t size = 0;
-    weir_status status = cli_hex(hex, &data, &size, &error);
-    if (status == WEIR_OUT_OF_MEMORY)
-        return cli_fail(&error, as_json);
-    if (status != WEIR_OK)
+    cli_bytes bytes;
+    if (!cli_hex(hex, &bytes))
         return cli_usage(self, "'%s' is not hex (an even number of digits 0-9 a-f)", hex);
-    if (weir_cbor_check(data, size, NULL, &error) != WEIR_OK) {
-        free(data);
+    if (weir_cbor_check(bytes.data, bytes.size, NULL, &error) != WEIR_OK)
         return cli_fail(&error, as_json);
-    }
-    weir_cbor_value value = weir_cbor_view(data);
+    weir_cbor_value value = weir_cbor_view(bytes.data);
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     if (as_json) {
@@ -56,7 +50,6 @@ static int decode(const cli_command *self, const char *hex, bool as_json) {
     weir_json_value(&w, &value);
     if (as_json)
         weir_json_end_object(&w);
-    free(data);
     return cli_print_json(&w);
 }
 
@@ -64,7 +57,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
     cli_option options[] = {CLI_OPTION("--json", &as_json)};
     const char *arguments[2];
-    int count = cli_parse(self, options, 1, argc, argv, arguments, 2);
+    int count = cli_parse(self, options, 1, argc, argv, arguments, 2, NULL);
     if (count < 0)
         return CLI_USAGE;
     if (count == 2 && strcmp(arguments[0], "encode") == 0)

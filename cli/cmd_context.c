@@ -10,8 +10,8 @@
 #include "selection.h"
 
 typedef struct asked {
-    const char *store, *manifest, *task, *npz, *html, *verify;
-    cli_selection of; /* its token alone */
+    const char *store, *manifest, *task, *npz, *html;
+    cli_bytes token;
     cli_texts keys, rows, times;
     uint64_t seed;
     uint32_t threads;
@@ -84,8 +84,7 @@ static int print_json(const asked *a, const weir_store *store, const weir_batch 
     weir_json_writer w;
     cli_json_begin(&w);
     cli_batch_write_head(&w, store, batch);
-    weir_json_key(&w, "sequences");
-    weir_json_array(&w);
+    cli_json_array(&w, "sequences");
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         const char *split = split_of(store, batch, i);
         weir_json_object(&w);
@@ -152,8 +151,8 @@ static int answer(const asked *a, const weir_store *store, const weir_manifest *
                                     .manifest = manifest,
                                     .task = a->task,
                                     .most_requests = (uint32_t)(a->keys.count + a->rows.count),
-                                    .token = a->of.token,
-                                    .token_size = a->of.token_size,
+                                    .token = a->token.data,
+                                    .token_size = a->token.size,
                                     .with_digests = true,
                                     .threads = a->threads};
     weir_status status = weir_context_builder_open(NULL, &options, &builder, &error);
@@ -205,6 +204,7 @@ static int check(const cli_command *self, const asked *a) {
 static int run(const cli_command *self, int argc, char **argv) {
     asked a = {0};
     char path[CLI_PATH_MAX];
+    weir_store_options opening = {.size = sizeof opening};
     cli_option options[] = {
         CLI_REQUIRED("--store", &a.store),
         CLI_OPTION("--manifest", &a.manifest),
@@ -212,8 +212,8 @@ static int run(const cli_command *self, int argc, char **argv) {
         CLI_OPTION("--key", &a.keys),
         CLI_OPTION("--row", &a.rows),
         CLI_OPTION("--time", &a.times),
-        CLI_OPTION("--token", &a.of.token_hex),
-        CLI_OPTION("--verify", &a.verify),
+        CLI_OPTION("--token", &a.token),
+        {"--verify", CLI_VERIFY, &opening.verify, false, false},
         CLI_OPTION("--npz", &a.npz),
         CLI_OPTION("--html", &a.html),
         CLI_OPTION("--tensors", &a.with_tensors),
@@ -223,8 +223,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         CLI_OPTION("--seed", &a.seed),
     };
     size_t option_count = CLI_COUNT(options);
-    weir_store_options opening = {.size = sizeof opening};
-    if (cli_parse(self, options, option_count, argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, option_count, argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
     a.has_seed = options[option_count - 1].given;
     if (!a.manifest) { /* that ingest writes: the store's path with another ending */
@@ -233,11 +232,8 @@ static int run(const cli_command *self, int argc, char **argv) {
         snprintf(path, sizeof path, "%.*s.manifest.json", (int)(has_ending ? length - 5 : length), a.store);
         a.manifest = path;
     }
-    if (check(self, &a) != CLI_OK || cli_read_verify(self, a.verify, &opening.verify) != CLI_OK)
+    if (check(self, &a) != CLI_OK)
         return CLI_USAGE;
-    int read = cli_selection_read_token(self, &a.of, a.as_json);
-    if (read != CLI_OK)
-        return read;
     weir_error error;
     weir_manifest *manifest = NULL;
     weir_store *store = NULL;
@@ -247,7 +243,6 @@ static int run(const cli_command *self, int argc, char **argv) {
     int result = status == WEIR_OK ? answer(&a, store, manifest) : cli_fail(&error, a.as_json);
     weir_store_close(store);
     weir_manifest_close(manifest);
-    cli_selection_close(&a.of);
     return result;
 }
 

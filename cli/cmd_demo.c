@@ -1,27 +1,33 @@
 /* weir demo: a shop of any size, from nothing to a run that is stopped, resumed and replayed, so that one
  * command shows what weir does. It makes the database (demo_shop.c), ingests it with its schema, says what
- * happened, and takes batches (demo_run.c). */
+ * happened, and takes batches. A demo that is given again keeps and uses the schema and the manifest that
+ * somebody has edited. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include "demo_keep.h"
-#include "demo_run.h"
 #include "demo_shop.h"
 #include "progress.h"
 #include "run.h"
 
-enum { PATH_MAX_BYTES = 4096, STEPS_SHOWN = 6 };
+enum { STEPS_SHOWN = 6, RUN_STEPS = 200 };
+
+typedef enum manifest_kept {
+    MADE_ANEW,
+    KEPT,       /* the manifest was edited; it fits the store */
+    KEPT_ASIDE, /* it was edited and is of another store; the fresh one stays beside it */
+} manifest_kept;
 
 typedef struct demo {
     const char *folder;
     uint64_t scale;
     bool no_run, as_json;
-    char database[PATH_MAX_BYTES], schema[PATH_MAX_BYTES], store[PATH_MAX_BYTES], manifest[PATH_MAX_BYTES];
-    char fresh_manifest[PATH_MAX_BYTES]; /* until it is clear what becomes of the one that is there */
-    char trace[PATH_MAX_BYTES], checkpoint[PATH_MAX_BYTES];
+    char database[CLI_PATH_MAX], schema[CLI_PATH_MAX], store[CLI_PATH_MAX], manifest[CLI_PATH_MAX];
+    char fresh_manifest[CLI_PATH_MAX]; /* until it is clear what becomes of the one that is there */
+    char trace[CLI_PATH_MAX], checkpoint[CLI_PATH_MAX];
     cli_progress progress;
     uint64_t began_ns;
     demo_counts counts;
@@ -29,10 +35,10 @@ typedef struct demo {
     uint64_t database_bytes;
     weir_ingest_report report;
     bool kept_schema;
-    demo_kept kept_manifest;
+    manifest_kept kept_manifest;
 } demo;
 
-/* ---- Progress ----------------------------------------------------------------------------------------- */
+/* ---- The database ------------------------------------------------------------------------------------- */
 
 static void show_making(void *context, uint64_t done, uint64_t total) {
     demo *d = context;
@@ -58,7 +64,7 @@ static weir_status make_folder(demo *d, weir_error *error) {
     struct stat node;
     bool is_there;
     for (size_t i = 0; i < CLI_COUNT(files); i++)
-        if (snprintf(files[i].path, PATH_MAX_BYTES, "%s/%s", d->folder, files[i].name) >= PATH_MAX_BYTES)
+        if (snprintf(files[i].path, CLI_PATH_MAX, "%s/%s", d->folder, files[i].name) >= CLI_PATH_MAX)
             return cli_error(error, WEIR_IO_ERROR, "the path of --dir is too long");
     if (mkdir(d->folder, 0777) != 0 && errno != EEXIST)
         return cli_error(error, WEIR_IO_ERROR, "cannot make the folder %s: %s", d->folder, strerror(errno));
@@ -88,19 +94,106 @@ static weir_status make_database(demo *d, weir_error *error) {
     return WEIR_OK;
 }
 
+/* ---- The schema and the manifest, which may have been edited ------------------------------------------ */
+
+static bool is_plain_file(const char *path) {
+    struct stat node;
+    return lstat(path, &node) == 0 && S_ISREG(node.st_mode);
+}
+
+/* The schema to ingest by: the file's, in memory to be freed, if it is a plain file that differs from the
+ * demo's own; else *edited is NULL, and the demo's own is written there (a link is replaced, not followed).
+ */
+static weir_status keep_schema(const char *path, char **edited, size_t *size, weir_error *error) {
+    *edited = NULL;
+    if (is_plain_file(path)) {
+        weir_status status = cli_read_file(path, edited, size, error);
+        if (status != WEIR_OK || *size != cli_demo_schema_size ||
+            memcmp(*edited, cli_demo_schema, cli_demo_schema_size) != 0)
+            return status;
+        free(*edited);
+        *edited = NULL;
+    }
+    if (unlink(path) != 0 && errno != ENOENT)
+        return cli_error(error, WEIR_IO_ERROR, "cannot replace %s: %s", path, strerror(errno));
+    return cli_write_file(path, cli_demo_schema, cli_demo_schema_size, error);
+}
+
+static weir_status read_document(const char *path, weir_cbor_writer *out, weir_error *error) {
+    char *text = NULL;
+    size_t size = 0;
+    weir_cbor_writer_memory(out, NULL);
+    weir_status status = cli_read_file(path, &text, &size, error);
+    if (status == WEIR_OK)
+        status = weir_json_read(text, size, path, WEIR_MANIFEST_INVALID, out, error);
+    free(text);
+    return status;
+}
+
+static bool is_same_item(const uint8_t *left, const uint8_t *right) {
+    size_t size = (size_t)(weir_cbor_skip(left) - left);
+    return size == (size_t)(weir_cbor_skip(right) - right) && memcmp(left, right, size) == 0;
+}
+
+/* Whether two documents have the same members, the datasets aside; in *same_datasets, whether those too. */
+static bool has_same_settings(const weir_cbor_value *left, const weir_cbor_value *right,
+                              bool *same_datasets) {
+    weir_cbor_value key, value, other_key, other;
+    if (left->type != WEIR_CBOR_MAP || right->type != WEIR_CBOR_MAP || left->number != right->number)
+        return false;
+    bool is_same = true;
+    weir_cbor_iterator it = weir_cbor_children(left), other_it = weir_cbor_children(right);
+    while (weir_cbor_next(&it, &key, &value) && weir_cbor_next(&other_it, &other_key, &other)) {
+        bool is_equal = is_same_item(key.item, other_key.item) && is_same_item(value.item, other.item);
+        if (weir_cbor_is_text(&key, "datasets") && weir_cbor_is_text(&other_key, "datasets"))
+            *same_datasets = is_equal;
+        else if (!is_equal)
+            is_same = false;
+    }
+    return is_same;
+}
+
+/* Puts the fresh manifest in the place of the one that is there, unless that one was edited: it differs in
+ * more than its datasets, which follow from the store, or cannot be read. OUT_OF_MEMORY if nobody can know.
+ */
+static weir_status keep_manifest(demo *d, weir_error *error) {
+    weir_cbor_writer fresh, old;
+    weir_error failure;
+    bool same_settings = false, same_datasets = false;
+    weir_status status = read_document(d->fresh_manifest, &fresh, error);
+    weir_status found = read_document(d->manifest, &old, &failure);
+    if (status == WEIR_OK && found == WEIR_OK) {
+        weir_cbor_value there = weir_cbor_view(old.data), made = weir_cbor_view(fresh.data);
+        same_settings = has_same_settings(&there, &made, &same_datasets);
+    }
+    weir_cbor_release(&fresh);
+    weir_cbor_release(&old);
+    if (status != WEIR_OK)
+        return status;
+    if (found == WEIR_OUT_OF_MEMORY) {
+        *error = failure;
+        return found;
+    }
+    d->kept_manifest = same_settings ? MADE_ANEW : same_datasets ? KEPT : KEPT_ASIDE;
+    if (d->kept_manifest == MADE_ANEW && rename(d->fresh_manifest, d->manifest) != 0)
+        return cli_error(error, WEIR_IO_ERROR, "cannot replace %s: %s", d->manifest, strerror(errno));
+    if (d->kept_manifest == KEPT && unlink(d->fresh_manifest) != 0)
+        return cli_error(error, WEIR_IO_ERROR, "cannot remove %s: %s", d->fresh_manifest, strerror(errno));
+    return WEIR_OK;
+}
+
 /* By the schema that is there, if it was edited, and beside a manifest that was. */
 static weir_status ingest(demo *d, weir_error *error) {
-    const char *own = (const char *)cli_demo_schema;
     char *edited;
     size_t edited_size;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
-    weir_status status = demo_keep_schema(d->schema, own, cli_demo_schema_size, &edited, &edited_size, error);
+    weir_status status = keep_schema(d->schema, &edited, &edited_size, error);
     if (status != WEIR_OK)
         return status;
     d->kept_schema = edited != NULL;
-    bool has_manifest = demo_has_manifest(d->manifest);
+    bool has_manifest = is_plain_file(d->manifest);
     options.source = d->database;
-    options.schema = edited ? edited : own;
+    options.schema = edited ? edited : (const char *)cli_demo_schema;
     options.schema_size = edited ? edited_size : cli_demo_schema_size;
     options.schema_name = d->schema;
     options.output = d->store;
@@ -110,14 +203,14 @@ static weir_status ingest(demo *d, weir_error *error) {
     status = weir_ingest(NULL, &options, &d->report, error);
     cli_progress_end(&d->progress);
     free(edited);
-    if (status == WEIR_OK && has_manifest)
-        status = demo_keep_manifest(d->manifest, d->fresh_manifest, &d->kept_manifest, error);
-    return status;
+    return status == WEIR_OK && has_manifest ? keep_manifest(d, error) : status;
 }
+
+/* ---- What happened ------------------------------------------------------------------------------------ */
 
 /* The manifest that fits the store. */
 static const char *manifest_of(const demo *d) {
-    return d->kept_manifest == DEMO_KEPT_ASIDE ? d->fresh_manifest : d->manifest;
+    return d->kept_manifest == KEPT_ASIDE ? d->fresh_manifest : d->manifest;
 }
 
 static void print_report(const demo *d, const weir_store_info *info) {
@@ -161,21 +254,18 @@ static void print_report(const demo *d, const weir_store_info *info) {
             "\n%s was edited: it is kept, and the shop was ingested by it. Remove it to get the demo's own "
             "back.\n",
             d->schema);
-    if (d->kept_manifest == DEMO_KEPT)
+    if (d->kept_manifest == KEPT)
         printf("\n%s was edited: it is kept. Remove it to get the demo's own back.\n", d->manifest);
-    if (d->kept_manifest == DEMO_KEPT_ASIDE)
+    if (d->kept_manifest == KEPT_ASIDE)
         printf("\n%s was edited: it is kept, but it is of another store than this one, whose manifest is\n"
                "%s.\n",
                d->manifest, d->fresh_manifest);
 }
 
 /* The first steps of a run over all tasks, as any worker at any world size would find them. */
-static weir_status print_steps(const demo *d, weir_error *error) {
-    weir_manifest *manifest = NULL;
+static weir_status print_steps(const demo *d, const weir_manifest *manifest, weir_error *error) {
     weir_mix *mix = NULL;
-    weir_status status = weir_manifest_open(NULL, manifest_of(d), &manifest, error);
-    if (status == WEIR_OK)
-        status = weir_mix_open(NULL, manifest, NULL, 0, &mix, error);
+    weir_status status = weir_mix_open(NULL, manifest, NULL, 0, &mix, error);
     if (status == WEIR_OK)
         printf("\nA run over all tasks (%s) begins with\n", manifest_of(d));
     for (uint64_t step = 0; step < STEPS_SHOWN && status == WEIR_OK; step++) {
@@ -187,7 +277,51 @@ static weir_status print_steps(const demo *d, weir_error *error) {
                    cursor.epoch, cursor.global_index);
     }
     weir_mix_close(mix);
-    weir_manifest_close(manifest);
+    return status;
+}
+
+/* One sitting of the run, up to `steps`; from the checkpoint if there is one. */
+static weir_status sit(const demo *d, weir_store *store, const weir_manifest *manifest, uint64_t steps,
+                       uint32_t workers, weir_error *error) {
+    cli_running run = {.began_ns = cli_run_now_ns()};
+    weir_run_options options = {.size = sizeof options,
+                                .stores = &store,
+                                .store_count = 1,
+                                .manifest = manifest,
+                                .world_size = 1,
+                                .with_digests = true,
+                                .steps = steps,
+                                .workers = workers,
+                                .trace = d->trace,
+                                .checkpoint = d->checkpoint,
+                                .resume = d->checkpoint};
+    weir_status status = weir_run_open(NULL, &options, &run.run, error);
+    if (status == WEIR_OK)
+        status = cli_run_loop(&run, error);
+    if (status == WEIR_OK) /* the files are named once, below */
+        cli_run_print(&run, false, false);
+    weir_run_close(run.run);
+    return status;
+}
+
+/* A short run that is stopped half way, resumed, and replayed. */
+static weir_status run_and_replay(const demo *d, weir_store *store, const weir_manifest *manifest,
+                                  weir_error *error) {
+    weir_replay_report report;
+    weir_replay_options replaying = {.size = sizeof replaying, .stores = &store, .store_count = 1};
+    unlink(d->trace);
+    unlink(d->checkpoint);
+    printf("\nA run of %d steps, stopped at step %d, and resumed from %s with two workers:\n", RUN_STEPS,
+           RUN_STEPS / 2, d->checkpoint);
+    weir_status status = sit(d, store, manifest, RUN_STEPS / 2, 1, error);
+    if (status == WEIR_OK)
+        status = sit(d, store, manifest, RUN_STEPS, 2, error);
+    if (status == WEIR_OK)
+        status = weir_trace_replay(NULL, d->trace, &replaying, &report, error);
+    if (status == WEIR_OK)
+        printf("Replayed from %s: %" PRIu64 " steps, %" PRIu64
+               " batches built again; every field and every digest is equal.\n",
+               d->trace, report.steps, report.checked_digests);
     return status;
 }
 
@@ -215,11 +349,9 @@ static int print_json(const demo *d) {
     cli_json_text(&w, "schema", d->schema);
     cli_json_text(&w, "store", d->report.store_path);
     cli_json_text(&w, "manifest", manifest_of(d));
-    weir_json_key(&w, "rows");
-    weir_json_object(&w);
+    cli_json_object(&w, "rows");
     for (int table = 0; table < DEMO_TABLES; table++) {
-        weir_json_key(&w, demo_table_names[table]);
-        weir_json_uint(&w, d->counts.rows[table]);
+        cli_json_uint(&w, demo_table_names[table], d->counts.rows[table]);
     }
     weir_json_end_object(&w);
     cli_json_uint(&w, "database_bytes", d->database_bytes);
@@ -232,18 +364,21 @@ static int print_json(const demo *d) {
 
 static weir_status tell(const demo *d, weir_error *error) {
     weir_store *store = NULL;
+    weir_manifest *manifest = NULL;
     weir_status status = weir_store_open(NULL, d->report.store_path, &store, error);
     if (status != WEIR_OK)
         return status;
     print_report(d, weir_store_describe(store));
-    weir_store_close(store);
-    demo_run_files files = {d->store, manifest_of(d), d->trace, d->checkpoint};
     if (!d->no_run)
-        status = print_steps(d, error);
+        status = weir_manifest_open(NULL, manifest_of(d), &manifest, error);
     if (status == WEIR_OK && !d->no_run)
-        status = demo_run(&files, error);
+        status = print_steps(d, manifest, error);
+    if (status == WEIR_OK && !d->no_run)
+        status = run_and_replay(d, store, manifest, error);
     if (status == WEIR_OK)
         print_what_next(d);
+    weir_manifest_close(manifest);
+    weir_store_close(store);
     return status;
 }
 
@@ -256,7 +391,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         CLI_OPTION("--no-run", &d.no_run),
         CLI_OPTION("--json", &d.as_json),
     };
-    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
     if (d.scale < DEMO_SCALE_MIN || d.scale > DEMO_SCALE_MAX)
         return cli_usage(self, "--scale is the number of rows, from %" PRIu64 " to %" PRIu64, DEMO_SCALE_MIN,

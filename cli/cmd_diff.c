@@ -39,11 +39,8 @@ static int run(const cli_command *self, int argc, char **argv) {
     const char *traces[2];
     bool as_json = false;
     cli_option options[] = {CLI_OPTION("--json", &as_json)};
-    int count = cli_parse(self, options, 1, argc, argv, traces, 2);
-    if (count < 0)
+    if (cli_parse(self, options, 1, argc, argv, traces, 2, "name two traces") < 0)
         return CLI_USAGE;
-    if (count != 2)
-        return cli_usage(self, "name two traces");
     weir_error error;
     weir_trace_difference difference;
     if (weir_trace_diff(NULL, traces[0], traces[1], &difference, &error) != WEIR_OK)

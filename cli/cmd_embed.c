@@ -89,7 +89,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     const char *path;
     weir_error error;
     weir_store *store;
-    int count = cli_parse(self, options, 4, argc, argv, &path, 1);
+    int count = cli_parse(self, options, 4, argc, argv, &path, 1, NULL);
     if (count < 0)
         return CLI_USAGE;
     bool has_texts = options[3].given;

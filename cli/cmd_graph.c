@@ -54,7 +54,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     };
     weir_error error;
     weir_graph *graph;
-    int count = cli_parse(self, options, OPTION_COUNT, argc, argv, arguments, 2);
+    int count = cli_parse(self, options, OPTION_COUNT, argc, argv, arguments, 2, NULL);
     if (count < 0)
         return CLI_USAGE;
     if (count == 0)

@@ -6,7 +6,7 @@
 static int run(const cli_command *self, int argc, char **argv) {
     const char *topic = NULL;
     const cli_command *const *of = cli_commands;
-    int count = cli_parse(self, NULL, 0, argc, argv, &topic, 1);
+    int count = cli_parse(self, NULL, 0, argc, argv, &topic, 1, NULL);
     if (count < 0)
         return CLI_USAGE;
     if (count == 0) {

@@ -210,7 +210,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     const char *given[2] = {NULL, NULL};
     weir_error error;
     weir_store *store;
-    int count = cli_parse(self, options, 3, argc, argv, given, 2);
+    int count = cli_parse(self, options, 3, argc, argv, given, 2, NULL);
     if (count < 0)
         return CLI_USAGE;
     if (count == 0)

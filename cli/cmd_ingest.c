@@ -56,16 +56,14 @@ int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char
                             CLI_OPTION("--keep-rows", &run.options.keep_rows),
                             CLI_OPTION("--no-embeddings", &run.options.no_embeddings),
                             CLI_OPTION("--format", &run.options.format),
-                            CLI_SOURCE_OPTIONS(source)};
-    const cli_option of_source[] = {CLI_SOURCE_OPTIONS(source)};
+                            CLI_SOURCE_OPTIONS(source, run.options)};
+    const cli_option of_source[] = {CLI_SOURCE_OPTIONS(source, run.options)};
     size_t option_count = CLI_COUNT(options);
     if (is_assembly) /* they stand last */
         option_count -= CLI_COUNT(of_source);
-    int count = cli_parse(self, options, option_count, argc, argv, &run.options.source, 1);
-    if (count < 0)
+    if (cli_parse(self, options, option_count, argc, argv, &run.options.source, 1,
+                  is_assembly ? "say which folder of runs" : "say which source") < 0)
         return CLI_USAGE;
-    if (count != 1)
-        return cli_usage(self, is_assembly ? "say which folder of runs" : "say which source");
     if (run.options.memory > 0 && run.options.memory < WEIR_INGEST_MEMORY_LEAST)
         return cli_usage(self, "--memory must be at least 64MiB");
     if (check && (!run.options.base || (strcmp(check, "count") != 0 && strcmp(check, "full") != 0)))

@@ -183,13 +183,6 @@ static weir_status choose_paths(init *self, const weir_cbor_value *document, wei
     return WEIR_OK;
 }
 
-/* When there is something to put in: who is refused finds no empty folder. */
-static weir_status make_folder(const init *self, weir_error *error) {
-    if (!self->folder || mkdir(self->folder, 0777) == 0 || errno == EEXIST)
-        return WEIR_OK;
-    return cli_error(error, WEIR_IO_ERROR, "cannot make the folder %s: %s", self->folder, strerror(errno));
-}
-
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 /* Drafts without a target, and asks for one of what it finds. */
@@ -281,8 +274,10 @@ static int init_with(init *self) {
     }
     if (status == WEIR_OK)
         status = cli_draft_indent(&draft, &error);
-    if (status == WEIR_OK)
-        status = make_folder(self, &error);
+    /* Now there is something to put in: who is refused finds no empty folder. */
+    if (status == WEIR_OK && self->folder && mkdir(self->folder, 0777) != 0 && errno != EEXIST)
+        status =
+            cli_error(&error, WEIR_IO_ERROR, "cannot make the folder %s: %s", self->folder, strerror(errno));
     if (status == WEIR_OK)
         status = cli_draft_save(&draft, self->options.source, self->schema_path, self->notes_path, &error);
     int result = status == WEIR_OK ? ingest(self, &draft.schema, &chosen) : cli_fail(&error, self->as_json);
@@ -297,12 +292,10 @@ static int run(const cli_command *self, int argc, char **argv) {
         CLI_OPTION("--target", &i.target),         CLI_OPTION("--dir", &i.folder),
         CLI_OPTION("--yes", &i.takes_proposals),   CLI_OPTION("--force", &i.is_forced),
         CLI_OPTION("--strict", &i.options.strict), CLI_OPTION("--threads", &i.options.threads),
-        CLI_OPTION("--json", &i.as_json),          CLI_SOURCE_OPTIONS(source)};
-    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, &i.options.source, 1);
-    if (count < 0)
+        CLI_OPTION("--json", &i.as_json),          CLI_SOURCE_OPTIONS(source, i.options)};
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, &i.options.source, 1, "say which source") <
+        0)
         return CLI_USAGE;
-    if (count != 1)
-        return cli_usage(self, "say which source");
     if (i.as_json && !i.target && !i.takes_proposals)
         return cli_usage(self, "--json asks nothing: say --target table.column, or --yes");
     cli_use_source(&source, &i.options);

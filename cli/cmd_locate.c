@@ -1,22 +1,17 @@
 /* weir locate: which dataset and cursor a global step has. */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "cli.h"
 
 static int run(const cli_command *self, int argc, char **argv) {
-    const char *path = NULL, *token_text = NULL;
+    const char *path = NULL;
+    cli_bytes token = {0};
     uint64_t step = 0;
     bool as_json = false;
     cli_option options[] = {CLI_REQUIRED("--manifest", &path), CLI_REQUIRED("--step", &step),
-                            CLI_OPTION("--token", &token_text), CLI_OPTION("--json", &as_json)};
-    uint8_t *token = NULL;
-    size_t token_size = 0;
-    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0)
+                            CLI_OPTION("--token", &token), CLI_OPTION("--json", &as_json)};
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
-    int read = cli_read_token(self, token_text, as_json, &token, &token_size);
-    if (read != CLI_OK)
-        return read;
     weir_error error;
     weir_manifest *manifest = NULL;
     weir_mix *mix = NULL;
@@ -26,7 +21,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     int result;
     weir_status status = weir_manifest_open(NULL, path, &manifest, &error);
     if (status == WEIR_OK)
-        status = weir_mix_open(NULL, manifest, token, token_size, &mix, &error);
+        status = weir_mix_open(NULL, manifest, token.data, token.size, &mix, &error);
     if (status == WEIR_OK)
         status = weir_mix_locate(mix, step, &dataset, &cursor, &error);
     if (status != WEIR_OK) {
@@ -43,7 +38,6 @@ static int run(const cli_command *self, int argc, char **argv) {
     }
     weir_mix_close(mix);
     weir_manifest_close(manifest);
-    free(token);
     return result;
 }
 

@@ -42,11 +42,8 @@ static int run(const cli_command *self, int argc, char **argv) {
     const char *path = NULL;
     bool as_json = false;
     cli_option options[] = {CLI_OPTION("--json", &as_json)};
-    int count = cli_parse(self, options, 1, argc, argv, &path, 1);
-    if (count < 0)
+    if (cli_parse(self, options, 1, argc, argv, &path, 1, "name the manifest file") < 0)
         return CLI_USAGE;
-    if (count == 0)
-        return cli_usage(self, "name the manifest file");
     weir_error error;
     weir_manifest *manifest = NULL;
     if (weir_manifest_open(NULL, path, &manifest, &error) != WEIR_OK)

@@ -13,9 +13,7 @@ static int print_report(const weir_merge_report *report, bool as_json) {
         cli_json_uint(&w, "world_size", report->world_size);
         cli_json_uint(&w, "steps", report->steps);
         cli_json_uint(&w, "samples", report->samples);
-        cli_json_text(&w, "status", weir_run_status_name(report->status));
-        if (report->status == WEIR_RUN_FAILED)
-            cli_json_failure(&w, report->failed_step, report->failure_code);
+        cli_json_judged(&w, report->status, report->failed_step, report->failure_code);
         cli_json_uint(&w, "digests", report->digests);
         cli_json_uint(&w, "unchecked_digests", report->unchecked_digests);
         return cli_print_object(&w);
@@ -50,14 +48,14 @@ static int run(const cli_command *self, int argc, char **argv) {
             as_json = as_json || strcmp(argv[i], "--json") == 0;
         return cli_fail(&error, as_json);
     }
-    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, traces, argc);
+    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, traces, argc, NULL);
     if (count <= 0) {
         free(traces);
         return count < 0 ? CLI_USAGE : cli_usage(self, "name the traces of all ranks");
     }
     weir_merge_report report;
     cli_stores stores = {.count = 0};
-    weir_status status = cli_stores_open(&stores, &paths, WEIR_VERIFY_TOUCHED, &error);
+    weir_status status = cli_stores_open(&stores, &paths, NULL, &error);
     weir_merge_options merging = {
         .size = sizeof merging, .single = single, .stores = stores.list, .store_count = stores.count};
     if (status == WEIR_OK)

@@ -16,15 +16,13 @@ typedef struct request {
 static int print_step_json(const weir_step *step, const uint64_t *indices, const weir_manifest *manifest) {
     weir_json_writer w;
     cli_json_begin(&w);
-    weir_json_key(&w, "indices");
-    weir_json_array(&w);
+    cli_json_array(&w, "indices");
     for (uint64_t i = 0; i < step->count; i++)
         weir_json_uint(&w, indices[i]);
     weir_json_end_array(&w);
     cli_json_uint(&w, "valid_count", step->valid_count);
     cli_json_cursor(&w, "cursor_next", step->cursor_next);
-    weir_json_key(&w, "metadata");
-    weir_json_object(&w);
+    cli_json_object(&w, "metadata");
     cli_json_uint(&w, "epoch", step->cursor_before.epoch);
     cli_json_uint(&w, "global_position", step->cursor_before.global_index);
     cli_json_bool(&w, "is_shuffled", step->is_shuffled);
@@ -114,8 +112,8 @@ static int run_with_manifest(const request *r, const weir_manifest *manifest, co
                                     .dataset = r->of.dataset,
                                     .world_size = r->of.world_size,
                                     .rank = r->of.rank,
-                                    .token = r->of.token,
-                                    .token_size = r->of.token_size,
+                                    .token = r->of.token.data,
+                                    .token_size = r->of.token.size,
                                     .cursor = r->from};
     weir_status status = weir_stage_parse(r->of.stage, &options.stage, &error);
     if (status == WEIR_OK)
@@ -128,8 +126,8 @@ static int run_with_manifest(const request *r, const weir_manifest *manifest, co
     weir_trace_writer *trace = NULL;
     weir_trace_run description = {.size = sizeof description,
                                   .manifest = manifest,
-                                  .token = r->of.token,
-                                  .token_size = r->of.token_size,
+                                  .token = r->of.token.data,
+                                  .token_size = r->of.token.size,
                                   .world_size = r->of.world_size,
                                   .rank = r->of.rank,
                                   .stage = options.stage,
@@ -159,25 +157,21 @@ static int run(const cli_command *self, int argc, char **argv) {
         CLI_OPTION("--trace", &r.trace),
         CLI_OPTION("--trace-indices", &r.trace_indices),
     };
-    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
     if (r.trace_indices && !r.trace)
         return cli_usage(self, "--trace-indices belongs to --trace");
-    int read = cli_selection_read_token(self, &r.of, r.as_json);
-    if (read != CLI_OK)
-        return read;
     weir_error error;
     weir_manifest *manifest = NULL;
     cli_stores stores = {.count = 0};
     weir_status status = weir_manifest_open(NULL, r.of.manifest, &manifest, &error);
     if (status == WEIR_OK) {
         cli_selection_settle(&r.of, manifest);
-        status = cli_stores_open(&stores, &r.stores, WEIR_VERIFY_TOUCHED, &error);
+        status = cli_stores_open(&stores, &r.stores, NULL, &error);
     }
     int result = status == WEIR_OK ? run_with_manifest(&r, manifest, &stores) : cli_fail(&error, r.as_json);
     cli_stores_close(&stores);
     weir_manifest_close(manifest);
-    cli_selection_close(&r.of);
     return result;
 }
 

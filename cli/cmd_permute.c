@@ -10,31 +10,23 @@ static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
     cli_option options[] = {CLI_REQUIRED("--seed", &seed_text), CLI_REQUIRED("--blocks", &count),
                             CLI_OPTION("--json", &as_json)};
-    if (cli_parse(self, options, 3, argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, 3, argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
     weir_error error;
-    uint8_t *seed = NULL;
-    size_t seed_size = 0;
-    weir_status status = cli_hex(seed_text, &seed, &seed_size, &error);
-    if (status == WEIR_OUT_OF_MEMORY)
-        return cli_fail(&error, as_json);
-    if (status != WEIR_OK || seed_size != 16) {
-        free(seed);
+    cli_bytes seed;
+    if (!cli_hex(seed_text, &seed) || seed.size != 16)
         return cli_usage(self, "--seed takes 32 hex digits");
-    }
-    weir_seed loaded = weir_seed_load(seed);
-    free(seed);
     uint64_t *order = count > SIZE_MAX / 8 ? NULL : malloc(count ? (size_t)count * sizeof *order : 1);
-    status = order ? weir_block_permute(loaded, count, order, &error)
-                   : cli_error(&error, WEIR_OUT_OF_MEMORY, "no memory for %" PRIu64 " blocks", count);
+    weir_status status =
+        order ? weir_block_permute(weir_seed_load(seed.data), count, order, &error)
+              : cli_error(&error, WEIR_OUT_OF_MEMORY, "no memory for %" PRIu64 " blocks", count);
     int result;
     weir_json_writer w;
     if (status != WEIR_OK) {
         result = cli_fail(&error, as_json);
     } else if (as_json) {
         cli_json_begin(&w);
-        weir_json_key(&w, "block_order");
-        weir_json_array(&w);
+        cli_json_array(&w, "block_order");
         for (uint64_t i = 0; i < count; i++)
             weir_json_uint(&w, order[i]);
         weir_json_end_array(&w);

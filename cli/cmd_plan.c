@@ -1,4 +1,5 @@
 /* weir plan GRAPH: plans memory for a model graph, shows a saved plan, or packs bare lifetimes (--csv). */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,6 @@ typedef struct plan_call {
     const char *mode;
     const char *preset;
     const char *arenas;
-    const char *token;
     const char *order;
     const char *cbor;
     const char *html;
@@ -24,6 +24,7 @@ typedef struct plan_call {
     const char *step;
     const char *link;
     const char *speed;
+    cli_bytes token;
     uint64_t link_bytes; /* per second */
     uint64_t speed_cost;
     uint32_t effort;
@@ -43,36 +44,34 @@ static bool is_named_onnx(const char *path) {
     return size > 5 && strcmp(path + size - 5, ".onnx") == 0;
 }
 
-static weir_status read_graph_file(const char *path, weir_graph **graph, weir_error *error) {
+/* A weir-graph/1 file or an ONNX model, or standard input for "-". */
+static weir_status read_graph(const char *path, weir_graph **graph, weir_error *error) {
     static const char archive[] = {'P', 'K', 3, 4};
-    char head[sizeof archive] = {0};
+    char head[sizeof archive] = {0}, *data = NULL;
+    size_t size = 0;
+    weir_status status;
+    if (strcmp(path, "-") == 0) {
+        status = cli_read_file(path, &data, &size, error);
+        if (status == WEIR_OK && is_onnx(data, size))
+            status = weir_graph_import_onnx(NULL, data, size, "standard input", graph, error);
+        else if (status == WEIR_OK)
+            status = weir_graph_read(NULL, data, size, "standard input", graph, error);
+        free(data);
+        return status;
+    }
     FILE *file = fopen(path, "rb");
-    size_t got = file ? fread(head, 1, sizeof head, file) : 0;
+    size = file ? fread(head, 1, sizeof head, file) : 0;
     if (file)
         fclose(file);
-    if (got == sizeof archive && memcmp(head, archive, sizeof archive) == 0)
+    if (size == sizeof archive && memcmp(head, archive, sizeof archive) == 0)
         return cli_error(
             error, WEIR_INVALID_IR,
             "%s is a zip archive, such as torch.save and torch.export.save write; weir reads "
             "weir-graph/1 and ONNX: use torch.onnx.export, or weir.plan(model, inputs) in Python",
             path);
-    if (is_named_onnx(path) || is_onnx(head, got))
+    if (is_named_onnx(path) || is_onnx(head, size))
         return weir_graph_import_onnx_file(NULL, path, graph, error);
     return weir_graph_read_file(NULL, path, graph, error);
-}
-
-static weir_status read_graph(const char *path, weir_graph **graph, weir_error *error) {
-    if (strcmp(path, "-") != 0)
-        return read_graph_file(path, graph, error);
-    char *data = NULL;
-    size_t size = 0;
-    weir_status status = cli_read_file(path, &data, &size, error);
-    if (status == WEIR_OK)
-        status = is_onnx(data, size)
-                     ? weir_graph_import_onnx(NULL, data, size, "standard input", graph, error)
-                     : weir_graph_read(NULL, data, size, "standard input", graph, error);
-    free(data);
-    return status;
 }
 
 /* "activations=8GiB,gradients=1GiB" as an arena configuration; false if it is not of this form. */
@@ -165,12 +164,11 @@ static int show(const plan_call *call, weir_text title, const weir_plan *plan) {
 }
 
 /* `capacities` is --capacity as an arena configuration, or empty. */
-static int plan_graph(const cli_command *self, const plan_call *call, weir_json_writer *capacities) {
+static int plan_graph(const plan_call *call, weir_json_writer *capacities) {
     weir_error error;
     char *arenas = NULL, *order = NULL;
     weir_graph *graph = NULL;
     weir_plan *plan = NULL;
-    uint8_t *token = NULL;
     weir_plan_options options = {.size = sizeof options,
                                  .mode = call->mode,
                                  .preset = call->preset,
@@ -182,11 +180,9 @@ static int plan_graph(const cli_command *self, const plan_call *call, weir_json_
                                  .step = call->step,
                                  .link = call->link_bytes,
                                  .speed = call->speed_cost,
-                                 .no_overlap = call->no_overlap};
-    int read = cli_read_token(self, call->token, call->as_json, &token, &options.token_size);
-    if (read != CLI_OK)
-        return read;
-    options.token = token;
+                                 .no_overlap = call->no_overlap,
+                                 .token = call->token.data,
+                                 .token_size = call->token.size};
     weir_status status = WEIR_OK;
     if (call->capacity) {
         status = weir_json_finish(capacities, &error);
@@ -215,27 +211,13 @@ static int plan_graph(const cli_command *self, const plan_call *call, weir_json_
     weir_graph_close(graph);
     free(arenas);
     free(order);
-    free(token);
     return code;
 }
 
 /* ---- A saved plan ------------------------------------------------------------------------------- */
 
-/* Whether a file holds the words "format": "weir-plan/1" as CBOR writes them. One that cannot be read does
- * not; OUT_OF_MEMORY if nobody can know. */
-static weir_status look_for_plan(const char *path, bool *is_plan, weir_error *error) {
-    static const char format[] = "\x66"
-                                 "format\x6bweir-plan/1";
-    char *data = NULL;
-    size_t size = 0;
-    weir_status status = strcmp(path, "-") != 0 ? cli_read_file(path, &data, &size, error) : WEIR_OK;
-    *is_plan = data && memmem(data, size, format, sizeof format - 1) != NULL;
-    free(data);
-    return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK;
-}
-
 static int show_saved(const cli_command *self, const plan_call *call) {
-    if (call->arenas || call->token || call->order || call->cbor || call->save || call->reorder ||
+    if (call->arenas || call->token.data || call->order || call->cbor || call->save || call->reorder ||
         call->capacity || call->mode || call->preset || call->optimizer || call->step || call->link ||
         call->speed)
         return cli_usage(
@@ -250,21 +232,53 @@ static int show_saved(const cli_command *self, const plan_call *call) {
     return code;
 }
 
-/* Neither --mode nor --preset is given. */
+/* Neither --mode nor --preset is given: a file that holds the words "format": "weir-plan/1", as CBOR writes
+ * them, is a plan. One that cannot be read is none, unless memory is short. */
 static int show_without_mode(const cli_command *self, const plan_call *call) {
+    static const char format[] = "\x66"
+                                 "format\x6bweir-plan/1";
     weir_error error;
-    bool is_plan;
-    if (look_for_plan(call->graph, &is_plan, &error) != WEIR_OK)
+    char *data = NULL;
+    size_t size = 0;
+    if (strcmp(call->graph, "-") != 0 &&
+        cli_read_file(call->graph, &data, &size, &error) == WEIR_OUT_OF_MEMORY)
         return cli_fail(&error, call->as_json);
+    bool is_plan = data && memmem(data, size, format, sizeof format - 1) != NULL;
+    free(data);
     if (is_plan)
         return show_saved(self, call);
     return cli_usage(self, "say what the plan is for: --mode inference, forward or backward, or --preset "
                            "train_full, inference or remat_enabled");
 }
 
+/* ---- Bare lifetimes ------------------------------------------------------------------------------ */
+
+/* The CSV goes to stdout and what was found to stderr, so that the CSV can be piped; with --json both are in
+ * one object. */
+static int print_packing(const weir_packing_result *result, weir_text csv, bool as_json) {
+    weir_json_writer w;
+    if (as_json) {
+        cli_json_begin(&w);
+        cli_json_uint(&w, "buffers", result->buffers);
+        cli_json_uint(&w, "lower_bound", result->lower_bound);
+        cli_json_uint(&w, "peak_bytes", result->peak_bytes);
+        cli_json_bool(&w, "optimal", result->optimal);
+        cli_json_uint(&w, "steps", result->steps);
+        cli_json_uint(&w, "time_ns", result->time_ns);
+        cli_json_text_n(&w, "csv", csv);
+        return cli_print_object(&w);
+    }
+    double gap = result->lower_bound ? (double)result->peak_bytes / (double)result->lower_bound : 1;
+    fwrite(csv.data, 1, csv.size, stdout);
+    fprintf(stderr, "%" PRIu64 " buffers: peak %" PRIu64 ", lower bound %" PRIu64 " (%.4f), %s, %.3f s\n",
+            result->buffers, result->peak_bytes, result->lower_bound, gap,
+            result->optimal ? "optimal" : "not proven optimal", (double)result->time_ns / 1e9);
+    return cli_flush();
+}
+
 static int pack_csv(const cli_command *self, const plan_call *call) {
     uint64_t capacity = 0;
-    if (call->mode || call->preset || call->arenas || call->token || call->order || call->cbor ||
+    if (call->mode || call->preset || call->arenas || call->token.data || call->order || call->cbor ||
         call->html || call->trace || call->reorder || call->save || call->optimizer || call->step ||
         call->link || call->speed)
         return cli_usage(self, "--csv takes only --capacity, --effort, --threads, --strategies and --json");
@@ -278,7 +292,24 @@ static int pack_csv(const cli_command *self, const plan_call *call) {
                                     .has_capacity = call->capacity != NULL,
                                     .capacity = capacity,
                                     .strategies = call->strategies};
-    return cli_plan_csv(call->csv, &options, call->as_json);
+    weir_error error;
+    weir_text csv = {0};
+    char *text = NULL;
+    size_t size = 0;
+    weir_packing *packing = NULL;
+    weir_packing_result result;
+    weir_status status = cli_read_file(call->csv, &text, &size, &error);
+    if (status == WEIR_OK)
+        status = weir_packing_read_csv(NULL, text, size, call->csv, &packing, &error);
+    if (status == WEIR_OK)
+        status = weir_packing_solve(packing, &options, &result, &error);
+    if (status == WEIR_OK)
+        status = weir_packing_csv(packing, &csv.data, &csv.size, &error);
+    int code =
+        status == WEIR_OK ? print_packing(&result, csv, call->as_json) : cli_fail(&error, call->as_json);
+    weir_packing_close(packing);
+    free(text);
+    return code;
 }
 
 /* The output that names one of the inputs, or NULL. */
@@ -319,7 +350,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         CLI_OPTION("--show", &call.show),
     };
     size_t option_count = CLI_COUNT(options);
-    int count = cli_parse(self, options, option_count, argc, argv, &call.graph, 1);
+    int count = cli_parse(self, options, option_count, argc, argv, &call.graph, 1, NULL);
     if (count < 0)
         return CLI_USAGE;
     if (count + (call.csv != NULL) + (call.show != NULL) != 1)
@@ -350,7 +381,7 @@ static int run(const cli_command *self, int argc, char **argv) {
                                "--capacity takes arenas and their bytes, such as activations=8GiB or "
                                "activations=8GiB,gradients=2GiB, not '%s'",
                                call.capacity)
-                   : plan_graph(self, &call, &capacities);
+                   : plan_graph(&call, &capacities);
     weir_json_release(&capacities);
     return code;
 }

@@ -1,37 +1,24 @@
 /* weir pull URL: a store from a server, verified before it takes its name. */
 #include "remote.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static int run(const cli_command *self, int argc, char **argv) {
     cli_remote remote = {.options = WEIR_REMOTE_OPTIONS};
     const char *output = NULL, *hash = NULL, *url;
-    uint8_t *expected = NULL;
-    size_t expected_size = 0;
+    cli_bytes expected = {0};
     cli_option options[] = {CLI_OPTION("--output", &output), CLI_OPTION("--hash", &hash),
                             CLI_REMOTE_OPTIONS(remote)};
-    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, &url, 1);
-    if (count < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, &url, 1, "say which store, by its URL") < 0)
         return CLI_USAGE;
-    if (count != 1)
-        return cli_usage(self, "say which store, by its URL");
     const char *slash = strrchr(url, '/');
     if (!output)
         output = slash && slash[1] ? slash + 1 : url;
-    weir_error error;
-    weir_status status = hash ? cli_hex(hash, &expected, &expected_size, &error) : WEIR_OK;
-    if (status == WEIR_OUT_OF_MEMORY)
-        return cli_fail(&error, remote.as_json);
-    if (hash && (status != WEIR_OK || expected_size != WEIR_HASH_SIZE)) {
-        free(expected);
+    if (hash && (!cli_hex(hash, &expected) || expected.size != WEIR_HASH_SIZE))
         return cli_usage(self,
                          "--hash is the 64 hex digits of a store's hash, as weir verify --json says it");
-    }
-    remote.options.expected_hash = expected;
-    int result = cli_remote_run(&remote, weir_pull, url, output, "pulled");
-    free(expected);
-    return result;
+    remote.options.expected_hash = expected.data;
+    return cli_remote_run(&remote, weir_pull, url, output, "pulled");
 }
 
 const cli_command cli_pull = {

@@ -1,27 +1,18 @@
 /* weir push STORE URL: a store to a server, in chunks that it does not have. */
 #include "remote.h"
 
-/* The bits of a size that is a power of two; 0 if it is not one. */
-static uint32_t bits_of(uint64_t size) {
-    uint32_t bits = 0;
-    while (bits < 63 && (uint64_t)1 << bits < size)
-        bits++;
-    return (uint64_t)1 << bits == size ? bits : 0;
-}
-
 static int run(const cli_command *self, int argc, char **argv) {
     cli_remote remote = {.options = WEIR_REMOTE_OPTIONS};
     cli_option options[] = {{"--chunk-size", CLI_SIZE, &remote.chunk_size, false, false},
                             CLI_REMOTE_OPTIONS(remote)};
     const char *given[2];
-    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, given, 2);
-    if (count < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, given, 2, "say which store, and where to") <
+        0)
         return CLI_USAGE;
-    if (count != 2)
-        return cli_usage(self, "say which store, and where to");
     if (options[0].given) {
-        remote.options.chunk_bits = bits_of(remote.chunk_size);
-        if (remote.options.chunk_bits < 12 || remote.options.chunk_bits > 26)
+        while (remote.options.chunk_bits < 26 && (uint64_t)1 << remote.options.chunk_bits < remote.chunk_size)
+            remote.options.chunk_bits++;
+        if ((uint64_t)1 << remote.options.chunk_bits != remote.chunk_size || remote.chunk_size < 4096)
             return cli_usage(self, "--chunk-size must be a power of two from 4KiB to 64MiB");
     }
     return cli_remote_run(&remote, weir_push, given[0], given[1], "pushed");

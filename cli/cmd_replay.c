@@ -11,9 +11,7 @@ static int print_report(const weir_replay_report *report, bool as_json) {
         cli_json_uint(&w, "steps", report->steps);
         cli_json_uint(&w, "samples", report->samples);
         cli_json_bool(&w, "complete", report->is_complete);
-        cli_json_text(&w, "status", weir_run_status_name(report->status));
-        if (report->status == WEIR_RUN_FAILED)
-            cli_json_failure(&w, report->failed_step, report->failure_code);
+        cli_json_judged(&w, report->status, report->failed_step, report->failure_code);
         cli_json_uint(&w, "indices", report->indices);
         cli_json_uint(&w, "checked_digests", report->checked_digests);
         cli_json_uint(&w, "unchecked_digests", report->unchecked_digests);
@@ -55,11 +53,8 @@ static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
     cli_option options[] = {CLI_OPTION("--manifest", &manifest_path), CLI_OPTION("--store", &store_paths),
                             CLI_OPTION("--json", &as_json)};
-    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, &trace, 1);
-    if (count < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, &trace, 1, "name the trace") < 0)
         return CLI_USAGE;
-    if (count == 0)
-        return cli_usage(self, "name the trace");
     weir_error error;
     weir_manifest *manifest = NULL;
     cli_stores stores = {.count = 0};
@@ -68,7 +63,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (manifest_path)
         status = weir_manifest_open(NULL, manifest_path, &manifest, &error);
     if (status == WEIR_OK)
-        status = cli_stores_open(&stores, &store_paths, WEIR_VERIFY_TOUCHED, &error);
+        status = cli_stores_open(&stores, &store_paths, NULL, &error);
     weir_replay_options replay = {
         .size = sizeof replay, .manifest = manifest, .stores = stores.list, .store_count = stores.count};
     if (status == WEIR_OK)

@@ -13,7 +13,6 @@ typedef struct request {
     cli_selection of;
     cli_texts stores;
     weir_run_options run;
-    const char *verify;
     weir_store_options opening;
     bool no_digests, plan, as_json;
     uint64_t began_ns;
@@ -76,40 +75,33 @@ static const char *find_fault(const request *r, bool has_rank, bool has_world_si
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static int show_plan(const request *r, const weir_plan *plan) {
-    return r->as_json ? cli_plan_print_json(plan) : cli_plan_print_table(plan, "weir run");
-}
-
-/* Says how to resume, and gives the status that a shell expects of a signal. */
-static int stopped(const cli_running *run) {
-    const char *name = run->signal == SIGINT ? "SIGINT" : "SIGTERM";
-    const char *checkpoint = weir_run_describe(run->run)->checkpoint;
-    unsigned long long step = weir_run_step(run->run);
-    if (checkpoint)
-        fprintf(stderr, "weir: stopped by %s at step %llu; resume with the same command and --resume %s\n",
-                name, step, checkpoint);
-    else
-        fprintf(stderr,
-                "weir: stopped by %s at step %llu; without --checkpoint there is nothing to resume from\n",
-                name, step);
-    return 128 + run->signal;
-}
-
+/* Takes all batches. A run that was stopped says how to resume it, and has the status that a shell expects of
+ * a signal. */
 static int loop(const request *r, weir_run *opened) {
     weir_error error;
+    const weir_run_info *info = weir_run_describe(opened);
     size_t most = weir_manifest_describe(r->run.manifest)->dataset_count;
     cli_running run = {.run = opened,
-                       .shows_progress = weir_run_describe(opened)->rank == 0 && isatty(STDERR_FILENO) == 1,
+                       .shows_progress = info->rank == 0 && isatty(STDERR_FILENO) == 1,
                        .datasets = calloc(most, sizeof(cli_run_dataset)),
                        .source_samples = calloc(most, sizeof(uint64_t)),
                        .began_ns = r->began_ns};
     weir_status status = cli_run_loop(&run, &error);
     int result = status == WEIR_OK ? cli_run_print(&run, r->as_json, true) : cli_fail(&error, r->as_json);
-    if (status == WEIR_OK && run.signal && result == CLI_OK)
-        result = stopped(&run);
     free(run.datasets);
     free(run.source_samples);
-    return result;
+    if (status != WEIR_OK || !run.signal || result != CLI_OK)
+        return result;
+    const char *name = run.signal == SIGINT ? "SIGINT" : "SIGTERM";
+    unsigned long long step = weir_run_step(opened);
+    if (info->checkpoint)
+        fprintf(stderr, "weir: stopped by %s at step %llu; resume with the same command and --resume %s\n",
+                name, step, info->checkpoint);
+    else
+        fprintf(stderr,
+                "weir: stopped by %s at step %llu; without --checkpoint there is nothing to resume from\n",
+                name, step);
+    return 128 + run.signal;
 }
 
 static int run_opened(const cli_command *self, request *r) {
@@ -123,8 +115,8 @@ static int run_opened(const cli_command *self, request *r) {
     o->dataset = r->of.dataset;
     o->rank = r->of.rank;
     o->world_size = r->of.world_size;
-    o->token = r->of.token;
-    o->token_size = r->of.token_size;
+    o->token = r->of.token.data;
+    o->token_size = r->of.token.size;
     o->with_digests = o->trace && !r->no_digests;
     weir_status status = weir_stage_parse(r->of.stage, &o->stage, &error);
     if (status == WEIR_OK)
@@ -133,9 +125,15 @@ static int run_opened(const cli_command *self, request *r) {
         return cli_fail(&error, r->as_json);
     const weir_run_info *info = weir_run_describe(opened);
     clash = find_clash(r, info); /* with the names of this rank's files */
-    int result = r->plan ? show_plan(r, info->memory)
-                 : clash ? cli_usage(self, "%s; choose another name for the output", clash)
-                         : loop(r, opened);
+    int result;
+    if (r->plan && r->as_json)
+        result = cli_plan_print_json(info->memory);
+    else if (r->plan)
+        result = cli_plan_print_table(info->memory, "weir run");
+    else if (clash)
+        result = cli_usage(self, "%s; choose another name for the output", clash);
+    else
+        result = loop(r, opened);
     weir_run_close(opened);
     return result;
 }
@@ -146,7 +144,7 @@ static int run_request(const cli_command *self, request *r) {
     cli_stores stores = {.count = 0};
     weir_status status = weir_manifest_open(NULL, r->of.manifest, &manifest, &error);
     if (status == WEIR_OK)
-        status = cli_stores_open_with(&stores, &r->stores, &r->opening, &error);
+        status = cli_stores_open(&stores, &r->stores, &r->opening, &error);
     if (status == WEIR_OK)
         cli_selection_settle(&r->of, manifest);
     r->run.manifest = manifest;
@@ -168,11 +166,6 @@ typedef struct option_list {
     const char *words[OPTIONS_MAX]; /* of settings that are words, at the place of the setting */
 } option_list;
 
-static void list_option(option_list *list, cli_option option) {
-    assert(list->count < OPTIONS_MAX);
-    list->items[list->count++] = option;
-}
-
 static void list_settings(option_list *list, weir_run_options *run) {
     static const cli_option_kind kinds[] = {
         [WEIR_RUN_VALUE_BOOL] = CLI_FLAG,   [WEIR_RUN_VALUE_UINT32] = CLI_UINT32,
@@ -187,8 +180,10 @@ static void list_settings(option_list *list, weir_run_options *run) {
     for (size_t i = 0; i < count; i++) {
         bool is_word = settings[i].value >= WEIR_RUN_VALUE_STAGE;
         void *target = is_word ? (void *)&list->words[i] : (uint8_t *)run + settings[i].offset;
+        assert(list->count < OPTIONS_MAX);
         if (settings[i].flag)
-            list_option(list, (cli_option){settings[i].flag, kinds[settings[i].value], target, false, false});
+            list->items[list->count++] =
+                (cli_option){settings[i].flag, kinds[settings[i].value], target, false, false};
     }
 }
 
@@ -218,7 +213,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     option_list list = {.items = {{"--store", CLI_TEXTS, &r.stores, true, false},
                                   CLI_SELECTION_OPTIONS(r.of, false),
                                   {"--no-digests", CLI_FLAG, &r.no_digests, false, false},
-                                  {"--verify", CLI_TEXT, &r.verify, false, false},
+                                  {"--verify", CLI_VERIFY, &r.opening.verify, false, false},
                                   {"--read-ahead", CLI_FLAG, &r.opening.reads_ahead, false, false},
                                   {"--plan", CLI_FLAG, &r.plan, false, false},
                                   {"--json", CLI_FLAG, &r.as_json, false, false}}};
@@ -226,7 +221,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     while (list.items[list.count].name)
         list.count++;
     list_settings(&list, o);
-    if (cli_parse(self, list.items, list.count, argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, list.items, list.count, argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
     bool has_place = is_given(&list, "--rank");
     bool has_seconds = is_given(&list, "--checkpoint-seconds");
@@ -234,20 +229,13 @@ static int run(const cli_command *self, int argc, char **argv) {
         find_fault(&r, has_place, is_given(&list, "--world-size"), is_given(&list, "--steps"), has_seconds);
     if (fault)
         return cli_usage(self, "%s", fault);
-    if (cli_read_verify(self, r.verify, &r.opening.verify) != CLI_OK)
-        return CLI_USAGE;
     if (set_words(&list, o, &error) != WEIR_OK)
         return cli_fail(&error, r.as_json);
-    int read = cli_selection_read_token(self, &r.of, r.as_json);
-    if (read != CLI_OK)
-        return read;
     if (!has_place) /* the launcher says */
         r.of.world_size = 0;
     if (has_seconds && o->checkpoint_seconds == 0)
         o->checkpoint_seconds = UINT64_MAX;
-    int result = run_request(self, &r);
-    cli_selection_close(&r.of);
-    return result;
+    return run_request(self, &r);
 }
 
 /* ---- Help ------------------------------------------------------------------------------------ */

@@ -10,35 +10,31 @@ typedef struct wishes {
     const char *output;
 } wishes;
 
-/* Writes the draft to a file, and the reasons beside it: "shop.schema.json" has them in
- * "shop.schema.notes.md". */
-static weir_status save(const char *output, const char *source, const cli_draft *draft, weir_error *error) {
-    size_t size = strlen(output);
-    size_t stem = size > 5 && strcmp(output + size - 5, ".json") == 0 ? size - 5 : size;
-    char *notes = malloc(stem + sizeof ".notes.md");
-    if (!notes)
-        return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for a path");
-    sprintf(notes, "%.*s.notes.md", (int)stem, output);
-    weir_status status = cli_draft_save(draft, source, output, notes, error);
-    if (status == WEIR_OK)
-        printf("%s is the draft, %s says why it is so.\n", output, notes);
-    free(notes);
-    return status;
-}
-
+/* The draft goes to a file, and the reasons beside it: "shop.schema.json" has them in "shop.schema.notes.md";
+ * or one of the two is printed. */
 static int make_draft(const wishes *wish, const weir_ingest_options *options) {
     weir_error error;
     cli_draft draft = {0};
     weir_status status = cli_draft_make(&draft, options, &error);
     if (status == WEIR_OK && !wish->as_json)
         status = cli_draft_indent(&draft, &error);
-    const weir_bytes *shown = wish->explains ? &draft.reasons : &draft.schema;
-    if (status == WEIR_OK && wish->output)
-        status = save(wish->output, options->source, &draft, &error);
-    else if (status == WEIR_OK && wish->explains && !wish->as_json)
+    if (status == WEIR_OK && wish->output) {
+        size_t size = strlen(wish->output);
+        bool has_ending = size > 5 && strcmp(wish->output + size - 5, ".json") == 0;
+        char *notes = malloc(size + sizeof ".notes.md");
+        if (notes)
+            sprintf(notes, "%.*s.notes.md", (int)(has_ending ? size - 5 : size), wish->output);
+        status = notes ? cli_draft_save(&draft, options->source, wish->output, notes, &error)
+                       : cli_error(&error, WEIR_OUT_OF_MEMORY, "no memory for a path");
+        if (status == WEIR_OK)
+            printf("%s is the draft, %s says why it is so.\n", wish->output, notes);
+        free(notes);
+    } else if (status == WEIR_OK && wish->explains && !wish->as_json) {
         status = cli_draft_explain(&draft, stdout, options->source, &error);
-    else if (status == WEIR_OK)
+    } else if (status == WEIR_OK) {
+        const weir_bytes *shown = wish->explains ? &draft.reasons : &draft.schema;
         printf("%.*s%s", (int)shown->size, (const char *)shown->data, wish->as_json ? "\n" : "");
+    }
     cli_draft_release(&draft);
     return status == WEIR_OK ? cli_flush() : cli_fail(&error, wish->as_json);
 }
@@ -63,14 +59,12 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_ingest_options ingest = WEIR_INGEST_OPTIONS;
     cli_source_options source = {0};
     const char *check = NULL;
-    cli_option options[] = {CLI_OPTION("--json", &wish.as_json),
-                            CLI_OPTION("--json-schema", &json_schema),
-                            CLI_OPTION("--explain", &wish.explains),
-                            CLI_OPTION("--output", &wish.output),
-                            CLI_OPTION("--check", &check),
-                            CLI_OPTION("--threads", &ingest.threads),
-                            CLI_SOURCE_OPTIONS(source)};
-    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, &ingest.source, 1);
+    cli_option options[] = {
+        CLI_OPTION("--json", &wish.as_json),     CLI_OPTION("--json-schema", &json_schema),
+        CLI_OPTION("--explain", &wish.explains), CLI_OPTION("--output", &wish.output),
+        CLI_OPTION("--check", &check),           CLI_OPTION("--threads", &ingest.threads),
+        CLI_SOURCE_OPTIONS(source, ingest)};
+    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, &ingest.source, 1, NULL);
     if (count < 0)
         return CLI_USAGE;
     if (json_schema) {

@@ -9,11 +9,8 @@ static int run(const cli_command *self, int argc, char **argv) {
     const char *path;
     weir_error error;
     weir_store *store;
-    int count = cli_parse(self, options, 2, argc, argv, &path, 1);
-    if (count < 0)
+    if (cli_parse(self, options, 2, argc, argv, &path, 1, "say which store") < 0)
         return CLI_USAGE;
-    if (count != 1)
-        return cli_usage(self, "say which store");
     weir_status status = weir_store_open(NULL, path, &store, &error);
     if (status == WEIR_OK)
         status = weir_store_verify(store, threads, &error);

@@ -4,7 +4,7 @@
 static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
     cli_option options[] = {CLI_OPTION("--json", &as_json)};
-    if (cli_parse(self, options, 1, argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, 1, argc, argv, NULL, 0, NULL) < 0)
         return CLI_USAGE;
     if (!as_json) {
         printf("weir %s\n", weir_version());
@@ -14,11 +14,9 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_json_writer w;
     cli_json_begin(&w);
     cli_json_text(&w, "version", weir_version());
-    weir_json_key(&w, "components");
-    weir_json_object(&w);
+    cli_json_object(&w, "components");
     for (size_t i = 0; weir_component_at(i, &component); i++) {
-        weir_json_key(&w, component.name);
-        weir_json_object(&w);
+        cli_json_object(&w, component.name);
         cli_json_text(&w, "built", component.built);
         if (component.running[0])
             cli_json_text(&w, "running", component.running);

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "demo_shop.h"
@@ -100,33 +101,26 @@ static sqlite3_stmt *next_column(row *r) {
     return r->shop->insert[r->table];
 }
 
+/* What a negative number, and a text that is NULL, become. */
+enum { NOTHING = -1 };
+
 static void put_int(row *r, int64_t value) {
     sqlite3_stmt *statement = next_column(r);
-    note(r->shop, sqlite3_bind_int64(statement, r->column, value));
-}
-
-static void put_null(row *r) {
-    sqlite3_stmt *statement = next_column(r);
-    note(r->shop, sqlite3_bind_null(statement, r->column));
+    note(r->shop, value < 0 ? sqlite3_bind_null(statement, r->column)
+                            : sqlite3_bind_int64(statement, r->column, value));
 }
 
 /* Money and measures: hundredths as a real number, which division rounds the same way everywhere. */
 static void put_hundredths(row *r, int64_t hundredths) {
     sqlite3_stmt *statement = next_column(r);
-    note(r->shop, sqlite3_bind_double(statement, r->column, (double)hundredths / 100.0));
+    note(r->shop, hundredths < 0 ? sqlite3_bind_null(statement, r->column)
+                                 : sqlite3_bind_double(statement, r->column, (double)hundredths / 100.0));
 }
 
 /* The text must live until end_row. */
-static void put_text(row *r, const char *text, int size) {
+static void put_text(row *r, const char *text) {
     sqlite3_stmt *statement = next_column(r);
-    note(r->shop, sqlite3_bind_text(statement, r->column, text, size, SQLITE_STATIC));
-}
-
-static void put_name(row *r, const char *text) {
-    if (text)
-        put_text(r, text, (int)strlen(text));
-    else
-        put_null(r);
+    note(r->shop, sqlite3_bind_text(statement, r->column, text, -1, SQLITE_STATIC));
 }
 
 static void end_row(row *r) {
@@ -143,54 +137,32 @@ static void end_row(row *r) {
 
 /* ---- Dates ------------------------------------------------------------------------------------------- */
 
-static void put_two_digits(char *out, int64_t value) {
-    out[0] = (char)('0' + value / 10);
-    out[1] = (char)('0' + value % 10);
-}
-
-/* Writes YYYY-MM-DD of a day since 1970, of the years 1970 to 2099. Four years from 1969 on end with a leap
- * year, so that the year is a division. */
-static void write_date(int64_t day, char out[10]) {
-    static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    int64_t day_since_1969 = day + 365;
-    int64_t years = (day_since_1969 * 4 + 3) / 1461;
-    int64_t day_of_year = day_since_1969 - (years * 365 + years / 4);
-    int64_t year = 1969 + years;
-    bool is_leap = year % 4 == 0;
-    int month = 0;
-    while (day_of_year >= lengths[month] + (month == 1 && is_leap)) {
-        day_of_year -= lengths[month] + (month == 1 && is_leap);
-        month++;
+/* The first `size` characters of a time as text; it is in seconds since 1970. By hand: strftime would take a
+ * tenth of the time of the whole demo. */
+static void put_moment(row *r, int64_t seconds, size_t size) {
+    char *text = r->times[r->times_used++];
+    struct tm parts;
+    time_t moment = (time_t)seconds;
+    gmtime_r(&moment, &parts);
+    const int year = 1900 + parts.tm_year;
+    const int pairs[] = {year / 100,    year % 100,   parts.tm_mon + 1, parts.tm_mday,
+                         parts.tm_hour, parts.tm_min, parts.tm_sec};
+    static const int places[] = {0, 2, 5, 8, 11, 14, 17};
+    memcpy(text, "YYYY-MM-DD hh:mm:ss", size);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        text[places[i]] = (char)('0' + pairs[i] / 10);
+        text[places[i] + 1] = (char)('0' + pairs[i] % 10);
     }
-    put_two_digits(out, year / 100);
-    put_two_digits(out + 2, year % 100);
-    out[4] = out[7] = '-';
-    put_two_digits(out + 5, month + 1);
-    put_two_digits(out + 8, day_of_year + 1);
+    text[size] = 0;
+    put_text(r, seconds < 0 ? NULL : text);
 }
 
 static void put_date(row *r, int64_t day) {
-    char *text = r->times[r->times_used++];
-    write_date(day, text);
-    put_text(r, text, 10);
+    put_moment(r, day * SECONDS_PER_DAY, 10);
 }
 
-/* Seconds since 1970 as "2024-02-29 12:34:56"; null for a negative number. */
 static void put_time(row *r, int64_t seconds) {
-    if (seconds < 0) {
-        put_null(r);
-        return;
-    }
-    char *text = r->times[r->times_used++];
-    int64_t of_day = seconds % SECONDS_PER_DAY;
-    write_date(seconds / SECONDS_PER_DAY, text);
-    text[10] = ' ';
-    put_two_digits(text + 11, of_day / 3600);
-    text[13] = ':';
-    put_two_digits(text + 14, of_day / 60 % 60);
-    text[16] = ':';
-    put_two_digits(text + 17, of_day % 60);
-    put_text(r, text, 19);
+    put_moment(r, seconds, 19);
 }
 
 /* A time of day when people are up: the mean of two draws between 7 and 23 o'clock. */
@@ -261,20 +233,21 @@ static uint64_t pick_product(const shop *s, demo_draws *draws, int64_t day) {
 static void make_categories(shop *s) {
     for (int i = 0; i < DEMO_CATEGORY_COUNT; i++) {
         row r = begin_row(s, DEMO_CATEGORIES);
-        put_name(&r, demo_categories[i].name);
-        put_name(&r, demo_categories[i].parent);
-        put_name(&r, demo_categories[i].description);
+        put_text(&r, demo_categories[i].name);
+        put_text(&r, demo_categories[i].parent);
+        put_text(&r, demo_categories[i].description);
         end_row(&r);
     }
 }
 
 /* "OSL-3": the city and a number. */
-static int write_store_code(uint64_t store, char out[32]) {
+static const char *write_store_code(uint64_t store, char out[32]) {
     const char *city = demo_cities[store % DEMO_CITY_COUNT];
     char prefix[4] = {0};
     for (int i = 0; i < 3; i++)
         prefix[i] = (char)(city[i] >= 'a' && city[i] <= 'z' ? city[i] - 'a' + 'A' : city[i]);
-    return snprintf(out, 32, "%s-%" PRIu64, prefix, store / DEMO_CITY_COUNT + 1);
+    snprintf(out, 32, "%s-%" PRIu64, prefix, store / DEMO_CITY_COUNT + 1);
+    return out;
 }
 
 static void make_stores(shop *s) {
@@ -282,12 +255,9 @@ static void make_stores(shop *s) {
         demo_draws draws = demo_draws_of(DEMO_STORES, i);
         char code[32];
         row r = begin_row(s, DEMO_STORES);
-        put_text(&r, code, write_store_code(i, code));
-        put_name(&r, demo_cities[i % DEMO_CITY_COUNT]);
-        if (demo_chance(&draws, 80))
-            put_null(&r);
-        else
-            put_hundredths(&r, 4000 + 25 * (int64_t)demo_below(&draws, 2000));
+        put_text(&r, write_store_code(i, code));
+        put_text(&r, demo_cities[i % DEMO_CITY_COUNT]);
+        put_hundredths(&r, demo_chance(&draws, 80) ? NOTHING : 4000 + 25 * (int64_t)demo_below(&draws, 2000));
         put_date(&r, FIRST_DAY - 1 - (int64_t)demo_below(&draws, 5000));
         end_row(&r);
     }
@@ -302,19 +272,13 @@ static void make_employees(shop *s) {
         int64_t hired = FIRST_DAY - 1 - (int64_t)demo_below(&draws, 3000);
         row r = begin_row(s, DEMO_EMPLOYEES);
         put_int(&r, (int64_t)i + 1);
-        if (i == 0)
-            put_null(&r);
-        else
-            put_int(&r, (int64_t)(i / 8) + 1);
-        put_text(&r, code, write_store_code(i % s->stores, code));
-        put_text(&r, name, demo_person(&draws, name));
-        put_name(&r, i < s->employees / 8 + 1 ? "manager" : roles[demo_below(&draws, 4)]);
+        put_int(&r, i == 0 ? NOTHING : (int64_t)(i / 8) + 1);
+        put_text(&r, write_store_code(i % s->stores, code));
+        put_text(&r, demo_person(&draws, name));
+        put_text(&r, i < s->employees / 8 + 1 ? "manager" : roles[demo_below(&draws, 4)]);
         put_hundredths(&r, 210000 + 100 * (int64_t)demo_below(&draws, 2500));
         put_date(&r, hired);
-        if (demo_chance(&draws, 850))
-            put_null(&r);
-        else
-            put_date(&r, hired + 30 + (int64_t)demo_below(&draws, 3000));
+        put_date(&r, demo_chance(&draws, 850) ? NOTHING : hired + 30 + (int64_t)demo_below(&draws, 3000));
         end_row(&r);
     }
 }
@@ -325,18 +289,13 @@ static void make_customers(shop *s) {
         char name[DEMO_TEXT_MAX], email[64];
         row r = begin_row(s, DEMO_CUSTOMERS);
         put_int(&r, (int64_t)i + 1);
-        put_text(&r, name, demo_person(&draws, name));
-        put_text(&r, email, snprintf(email, sizeof email, "c%" PRIu64 "@example.org", i + 1));
-        put_name(&r, demo_cities[skewed(&draws, DEMO_CITY_COUNT)]);
-        if (demo_chance(&draws, 300))
-            put_null(&r);
-        else
-            put_int(&r, 1940 + (int64_t)demo_below(&draws, 66));
+        put_text(&r, demo_person(&draws, name));
+        snprintf(email, sizeof email, "c%" PRIu64 "@example.org", i + 1);
+        put_text(&r, email);
+        put_text(&r, demo_cities[skewed(&draws, DEMO_CITY_COUNT)]);
+        put_int(&r, demo_chance(&draws, 300) ? NOTHING : 1940 + (int64_t)demo_below(&draws, 66));
         put_int(&r, demo_chance(&draws, 420));
-        if (i == 0 || !demo_chance(&draws, 120))
-            put_null(&r);
-        else
-            put_int(&r, (int64_t)skewed(&draws, i) + 1);
+        put_int(&r, i == 0 || !demo_chance(&draws, 120) ? NOTHING : (int64_t)skewed(&draws, i) + 1);
         put_time(&r, signup_day(s, i) * SECONDS_PER_DAY + waking_second(&draws));
         end_row(&r);
     }
@@ -350,17 +309,13 @@ static void make_products(shop *s) {
         char name[DEMO_TEXT_MAX], description[DEMO_TEXT_MAX];
         row r = begin_row(s, DEMO_PRODUCTS);
         put_int(&r, (int64_t)i + 1);
-        put_name(&r, demo_categories[demo_below(&draws, DEMO_CATEGORY_COUNT)].name);
-        put_text(&r, name, demo_product_name(&draws, name));
-        if (demo_chance(&draws, 100))
-            put_null(&r);
-        else
-            put_text(&r, description, demo_product_description(&draws, description));
+        put_text(&r, demo_categories[demo_below(&draws, DEMO_CATEGORY_COUNT)].name);
+        put_text(&r, demo_product_name(&draws, name));
+        put_text(&r, demo_chance(&draws, 100) ? NULL : demo_product_description(&draws, description));
         put_hundredths(&r, p.price_cents);
-        if (demo_chance(&draws, 50))
-            put_null(&r);
-        else
-            put_hundredths(&r, (p.is_heavy ? 800 : 5) + (int64_t)demo_below(&draws, p.is_heavy ? 2500 : 300));
+        int64_t least = p.is_heavy ? 800 : 5;
+        uint32_t spread = p.is_heavy ? 2500 : 300;
+        put_hundredths(&r, demo_chance(&draws, 50) ? NOTHING : least + (int64_t)demo_below(&draws, spread));
         put_date(&r, i < at_first
                          ? FIRST_DAY - 30
                          : FIRST_DAY - 1 + (int64_t)((i - at_first) * DAYS / (s->products - at_first)));
@@ -430,27 +385,22 @@ static void put_order(shop *s, demo_draws *draws, const order *o) {
     row r = begin_row(s, DEMO_ORDERS);
     put_int(&r, (int64_t)o->number + 1);
     put_int(&r, (int64_t)o->customer + 1);
-    if (o->is_in_store) {
-        put_text(&r, code, write_store_code(employee % s->stores, code));
-        put_int(&r, (int64_t)employee + 1);
-    } else {
-        put_null(&r);
-        put_null(&r);
-    }
+    put_text(&r, o->is_in_store ? write_store_code(employee % s->stores, code) : NULL);
+    put_int(&r, o->is_in_store ? (int64_t)employee + 1 : NOTHING);
     put_time(&r, o->ordered_at);
     put_time(&r, o->promised_at);
     put_time(&r, o->delivered_at);
-    put_name(&r, o->closed_at < 0 ? "open" : o->is_cancelled ? "cancelled" : "delivered");
+    put_text(&r, o->closed_at < 0 ? "open" : o->is_cancelled ? "cancelled" : "delivered");
     put_time(&r, o->closed_at);
-    put_name(&r, o->is_in_store ? NULL : demo_carriers[o->carrier]);
-    put_name(&r, payments[skewed(draws, 4)]);
+    put_text(&r, o->is_in_store ? NULL : demo_carriers[o->carrier]);
+    put_text(&r, payments[skewed(draws, 4)]);
     put_hundredths(&r, o->total_cents);
     end_row(&r);
 }
 
 /* About one line in four is reviewed, one review in two hundred about a product that is gone. */
 static void maybe_review(shop *s, demo_draws *draws, const order *o, uint64_t number) {
-    char title[DEMO_TEXT_MAX], body[DEMO_TEXT_MAX];
+    char body[DEMO_TEXT_MAX];
     if (o->delivered_at < 0 || !demo_chance(draws, 240))
         return;
     int64_t reviewed_at =
@@ -465,15 +415,9 @@ static void maybe_review(shop *s, demo_draws *draws, const order *o, uint64_t nu
     put_int(&r, (int64_t)s->counts->rows[DEMO_REVIEWS] + 1);
     put_int(&r, (int64_t)o->customer + 1);
     put_int(&r, (int64_t)number + 1 + (demo_chance(draws, 5) ? 100000000 : 0));
-    if (demo_chance(draws, 40))
-        put_null(&r);
-    else
-        put_int(&r, rating);
-    put_text(&r, title, demo_review_title(draws, rating, title));
-    if (demo_chance(draws, 250))
-        put_null(&r);
-    else
-        put_text(&r, body, demo_review_body(draws, rating, o->is_late, body));
+    put_int(&r, demo_chance(draws, 40) ? NOTHING : rating);
+    put_text(&r, demo_review_title(draws, rating));
+    put_text(&r, demo_chance(draws, 250) ? NULL : demo_review_body(draws, rating, o->is_late, body));
     put_int(&r, reviewed_at * 1000 + demo_below(draws, 1000));
     end_row(&r);
 }
@@ -522,22 +466,6 @@ static void execute(shop *s, const char *sql) {
         note(s, sqlite3_exec(s->database, sql, NULL, NULL, NULL));
 }
 
-static void make_tables(shop *s) {
-    for (int table = 0; table < DEMO_TABLES && s->fault == SQLITE_OK; table++)
-        note(s, sqlite3_prepare_v3(s->database, insertions[table], -1, SQLITE_PREPARE_PERSISTENT,
-                                   &s->insert[table], NULL));
-    if (s->fault == SQLITE_OK) {
-        make_categories(s);
-        make_stores(s);
-        make_employees(s);
-        make_customers(s);
-        make_products(s);
-        make_orders(s);
-    }
-    for (int table = 0; table < DEMO_TABLES; table++)
-        (void)sqlite3_finalize(s->insert[table]);
-}
-
 weir_status demo_shop_check(const char *path, bool *is_there, weir_error *error) {
     enum { APPLICATION_ID_OFFSET = 68 };
     char header[APPLICATION_ID_OFFSET + 4] = {0};
@@ -560,7 +488,19 @@ static weir_status fill(shop *s, const char *path, const char *partial, weir_err
     execute(s, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;"
                "PRAGMA cache_size = -65536; BEGIN");
     execute(s, declarations);
-    make_tables(s);
+    for (int table = 0; table < DEMO_TABLES && s->fault == SQLITE_OK; table++)
+        note(s, sqlite3_prepare_v3(s->database, insertions[table], -1, SQLITE_PREPARE_PERSISTENT,
+                                   &s->insert[table], NULL));
+    if (s->fault == SQLITE_OK) {
+        make_categories(s);
+        make_stores(s);
+        make_employees(s);
+        make_customers(s);
+        make_products(s);
+        make_orders(s);
+    }
+    for (int table = 0; table < DEMO_TABLES; table++)
+        (void)sqlite3_finalize(s->insert[table]);
     execute(s, indexes);
     execute(s, "COMMIT");
     if (s->fault != SQLITE_OK)

@@ -52,7 +52,7 @@ extern const unsigned char cli_demo_schema[];
 extern const size_t cli_demo_schema_size;
 
 /* ---- Words (demo_words.c) ---------------------------------------------------------------------------------
- * Each writes text from random numbers into `out` and returns its length. */
+ * Each gives a text by random numbers, in `out` if it is put together. */
 
 /* A stream of random numbers of one row. */
 typedef struct demo_draws {
@@ -81,10 +81,10 @@ extern const demo_category demo_categories[DEMO_CATEGORY_COUNT];
 extern const char *const demo_cities[DEMO_CITY_COUNT];
 extern const char *const demo_carriers[DEMO_CARRIER_COUNT];
 
-int demo_person(demo_draws *draws, char out[DEMO_TEXT_MAX]);
-int demo_product_name(demo_draws *draws, char out[DEMO_TEXT_MAX]);
-int demo_product_description(demo_draws *draws, char out[DEMO_TEXT_MAX]);
-int demo_review_title(demo_draws *draws, int rating, char out[DEMO_TEXT_MAX]);
-int demo_review_body(demo_draws *draws, int rating, bool was_late, char out[DEMO_TEXT_MAX]);
+const char *demo_person(demo_draws *draws, char out[DEMO_TEXT_MAX]);
+const char *demo_product_name(demo_draws *draws, char out[DEMO_TEXT_MAX]);
+const char *demo_product_description(demo_draws *draws, char out[DEMO_TEXT_MAX]);
+const char *demo_review_title(demo_draws *draws, int rating);
+const char *demo_review_body(demo_draws *draws, int rating, bool was_late, char out[DEMO_TEXT_MAX]);
 
 #endif

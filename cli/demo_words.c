@@ -1,7 +1,5 @@
 /* The demo shop's words: names, products and reviews, put together from lists by random numbers. What a
  * review says fits its rating. */
-#include <string.h>
-
 #include "demo_shop.h"
 
 #define COUNT(list) ((uint32_t)(sizeof(list) / sizeof(list)[0]))
@@ -72,13 +70,11 @@ const demo_category demo_categories[DEMO_CATEGORY_COUNT] = {
     {"Cables", "Electronics", "The one that you are missing"},
     {"Food", NULL, "Things that keep"},
     {"Coffee", "Food", "Roasted every week"},
-    {"Tea", "Food", "Green, black and neither"},
-};
+    {"Tea", "Food", "Green, black and neither"}};
 
 const char *const demo_cities[DEMO_CITY_COUNT] = {
     "Lisbon", "Oslo",   "Kraków", "Lima",   "Osaka", "Nairobi", "Montréal", "Graz",
-    "Porto",  "Bergen", "Gdańsk", "Bogotá", "Kyoto", "Accra",   "Halifax",  "Zürich",
-};
+    "Porto",  "Bergen", "Gdańsk", "Bogotá", "Kyoto", "Accra",   "Halifax",  "Zürich"};
 
 const char *const demo_carriers[DEMO_CARRIER_COUNT] = {"Heron", "Swift", "Stork", "Snail"};
 
@@ -86,152 +82,108 @@ static const char *const first_names[] = {
     "Ada",  "Bela",  "Chen",  "Dora",  "Emil",  "Fatma", "Goro",   "Hana",  "Igor",  "Jun",
     "Kofi", "Lena",  "Mara",  "Nils",  "Olga",  "Priya", "Quinn",  "Rosa",  "Sven",  "Tomás",
     "Uma",  "Vera",  "Wanda", "Xenia", "Yusuf", "Zofia", "Amir",   "Bruno", "Clara", "Diego",
-    "Esra", "Felix", "Greta", "Hugo",  "Ines",  "Jonas", "Katrín", "Luca",  "Mina",  "Noor",
-};
+    "Esra", "Felix", "Greta", "Hugo",  "Ines",  "Jonas", "Katrín", "Luca",  "Mina",  "Noor"};
 static const char *const last_names[] = {
     "Almeida", "Berg",      "Costa",    "Dahl",   "Eriksen",  "Fischer",  "García",   "Haddad",
     "Ivanova", "Jansen",    "Kowalska", "Lund",   "Mwangi",   "Nakamura", "Okafor",   "Pereira",
     "Quispe",  "Rossi",     "Sato",     "Tanaka", "Ueda",     "Varga",    "Weber",    "Ximenes",
-    "Yılmaz",  "Zielinski", "Abara",    "Bauer",  "Chaudhry", "Duarte",   "Engström", "Ferrari",
-};
-static const char *const materials[] = {
-    "Oak",   "Copper", "Linen", "Wool",  "Steel", "Clay",   "Glass", "Walnut", "Canvas", "Leather",
-    "Paper", "Stone",  "Felt",  "Brass", "Birch", "Bamboo", "Cork",  "Zinc",   "Cotton", "Enamel",
-};
-static const char *const manners[] = {
-    "Folding", "Quiet", "Small",  "Large",  "Winter", "Summer", "Travel",
-    "Classic", "Plain", "Double", "Bright", "Heavy",  "Light",  "Everyday",
-};
+    "Yılmaz",  "Zielinski", "Abara",    "Bauer",  "Chaudhry", "Duarte",   "Engström", "Ferrari"};
+static const char *const materials[] = {"Oak",    "Copper", "Linen",   "Wool",  "Steel",  "Clay",  "Glass",
+                                        "Walnut", "Canvas", "Leather", "Paper", "Stone",  "Felt",  "Brass",
+                                        "Birch",  "Bamboo", "Cork",    "Zinc",  "Cotton", "Enamel"};
+static const char *const manners[] = {"Folding", "Quiet", "Small",  "Large",  "Winter", "Summer", "Travel",
+                                      "Classic", "Plain", "Double", "Bright", "Heavy",  "Light",  "Everyday"};
 static const char *const things[] = {
     "Lamp",  "Kettle", "Chair", "Shelf",   "Blanket", "Spade",  "Planter", "Reader", "Atlas",   "Jacket",
     "Boot",  "Radio",  "Lens",  "Cable",   "Grinder", "Teapot", "Bowl",    "Knife",  "Pan",     "Tent",
-    "Stove", "Lock",   "Pedal", "Sweater", "Scarf",   "Bench",  "Board",   "Basket", "Lantern", "Mug",
-};
+    "Stove", "Lock",   "Pedal", "Sweater", "Scarf",   "Bench",  "Board",   "Basket", "Lantern", "Mug"};
 static const char *const purposes[] = {
     "for long evenings", "for two",        "that lasts", "for every day",  "for the road",
-    "for small rooms",   "for cold hands", "to give",    "for the garden", "that folds away",
-};
-static const char *const makers[] = {
-    "made by hand in a small workshop",
-    "from old stock, checked by us",
-    "from a family that makes nothing else",
-    "made of what others throw away",
-    "designed here, made nearby",
-    "the only one of its kind that we found",
-};
+    "for small rooms",   "for cold hands", "to give",    "for the garden", "that folds away"};
+static const char *const makers[] = {"made by hand in a small workshop",
+                                     "from old stock, checked by us",
+                                     "from a family that makes nothing else",
+                                     "made of what others throw away",
+                                     "designed here, made nearby",
+                                     "the only one of its kind that we found"};
 
-static const char *const titles_good[] = {
-    "Wonderful", "Would buy again", "Just right", "A joy to use", "Better than expected",
-    "Love it",   "Excellent",
-};
-static const char *const titles_fair[] = {
-    "It is fine", "Does what it says", "Nothing special", "Good enough", "As described", "Could be better",
-};
-static const char *const titles_poor[] = {
-    "Disappointed", "Broke after a week", "Not worth it", "Never again", "Poor quality", "Sent it back",
-};
-static const char *const openers[] = {
-    "Bought this for my mother",
-    "I use it every day",
-    "Got it as a present",
-    "Three weeks in use",
-    "My second one",
-    "Ordered it on a friend's advice",
-    "It sits in our kitchen now",
-    "We took it on a long trip",
-    "I had wanted one for years",
-    "Compared it with two others",
-    "The whole family uses it",
-    "Not cheap",
-};
+static const char *const titles_good[] = {"Wonderful",    "Would buy again",      "Just right",
+                                          "A joy to use", "Better than expected", "Love it",
+                                          "Excellent"};
+static const char *const titles_fair[] = {"It is fine",  "Does what it says", "Nothing special",
+                                          "Good enough", "As described",      "Could be better"};
+static const char *const titles_poor[] = {"Disappointed", "Broke after a week", "Not worth it",
+                                          "Never again",  "Poor quality",       "Sent it back"};
+static const char *const openers[] = {"Bought this for my mother",
+                                      "I use it every day",
+                                      "Got it as a present",
+                                      "Three weeks in use",
+                                      "My second one",
+                                      "Ordered it on a friend's advice",
+                                      "It sits in our kitchen now",
+                                      "We took it on a long trip",
+                                      "I had wanted one for years",
+                                      "Compared it with two others",
+                                      "The whole family uses it",
+                                      "Not cheap"};
 static const char *const verdicts_good[] = {
     "and it works beautifully",         "and I could not be happier",
     "and it feels solid and well made", "and it still looks new",
     "and everyone asks about it",       "and the colour is even nicer than in the picture",
-    "and it was easy to put together",  "and it does exactly what it should",
-};
+    "and it was easy to put together",  "and it does exactly what it should"};
 static const char *const verdicts_fair[] = {
     "and it does its job",           "but the finish is a bit rough",
     "and it is all right",           "but it is smaller than I thought",
-    "and I have no strong feelings", "but the manual is no help at all",
-};
+    "and I have no strong feelings", "but the manual is no help at all"};
 static const char *const verdicts_poor[] = {
-    "but the handle came off",
-    "but it arrived with a scratch",
-    "and it stopped working within days",
-    "but it smells of glue",
-    "and the parts do not fit",
-    "but the seam opened at once",
-    "and the support never wrote back",
-};
-static const char *const closers_on_time[] = {
-    "Quick delivery.",
-    "Came on time.",
-    "Well packed.",
-    "Thanks to the shop.",
-    "The box was reused, which I like.",
-};
-static const char *const closers_late[] = {
-    "It came far too late.",
-    "We waited for more than a week.",
-    "The parcel was lost for days.",
-    "Delivery took for ever.",
-};
+    "but the handle came off",         "but it arrived with a scratch", "and it stopped working within days",
+    "but it smells of glue",           "and the parts do not fit",      "but the seam opened at once",
+    "and the support never wrote back"};
+static const char *const closers_on_time[] = {"Quick delivery.", "Came on time.", "Well packed.",
+                                              "Thanks to the shop.", "The box was reused, which I like."};
+static const char *const closers_late[] = {"It came far too late.", "We waited for more than a week.",
+                                           "The parcel was lost for days.", "Delivery took for ever."};
 
 /* ---- Putting together -------------------------------------------------------------------------------- */
 
 #define PICK(draws, list) ((list)[demo_below((draws), COUNT(list))])
 
-static int join(char out[DEMO_TEXT_MAX], const char *const parts[], int count, const char *between) {
-    size_t size = 0;
-    for (int i = 0; i < count; i++) {
-        const char *pieces[2] = {i ? between : "", parts[i]};
-        for (int p = 0; p < 2; p++) {
-            size_t length = strlen(pieces[p]);
-            if (size + length >= DEMO_TEXT_MAX)
-                break;
-            memcpy(out + size, pieces[p], length);
-            size += length;
-        }
-    }
-    out[size] = 0;
-    return (int)size;
-}
-
-int demo_person(demo_draws *draws, char out[DEMO_TEXT_MAX]) {
+const char *demo_person(demo_draws *draws, char out[DEMO_TEXT_MAX]) {
     const char *first = PICK(draws, first_names);
     const char *last = PICK(draws, last_names);
-    return join(out, (const char *const[]){first, last}, 2, " ");
+    snprintf(out, DEMO_TEXT_MAX, "%s %s", first, last);
+    return out;
 }
 
-int demo_product_name(demo_draws *draws, char out[DEMO_TEXT_MAX]) {
+const char *demo_product_name(demo_draws *draws, char out[DEMO_TEXT_MAX]) {
     const char *manner = PICK(draws, manners);
     const char *material = PICK(draws, materials);
     const char *thing = PICK(draws, things);
-    return join(out, (const char *const[]){manner, material, thing}, 3, " ");
+    snprintf(out, DEMO_TEXT_MAX, "%s %s %s", manner, material, thing);
+    return out;
 }
 
-int demo_product_description(demo_draws *draws, char out[DEMO_TEXT_MAX]) {
+const char *demo_product_description(demo_draws *draws, char out[DEMO_TEXT_MAX]) {
     const char *material = PICK(draws, materials);
     const char *purpose = PICK(draws, purposes);
     const char *maker = PICK(draws, makers);
-    return join(out, (const char *const[]){material, " ", purpose, ", ", maker}, 5, "");
+    snprintf(out, DEMO_TEXT_MAX, "%s %s, %s", material, purpose, maker);
+    return out;
 }
 
-int demo_review_title(demo_draws *draws, int rating, char out[DEMO_TEXT_MAX]) {
-    const char *title = rating >= 4   ? PICK(draws, titles_good)
-                        : rating == 3 ? PICK(draws, titles_fair)
-                                      : PICK(draws, titles_poor);
-    return join(out, &title, 1, "");
+const char *demo_review_title(demo_draws *draws, int rating) {
+    return rating >= 4   ? PICK(draws, titles_good)
+           : rating == 3 ? PICK(draws, titles_fair)
+                         : PICK(draws, titles_poor);
 }
 
-int demo_review_body(demo_draws *draws, int rating, bool was_late, char out[DEMO_TEXT_MAX]) {
+const char *demo_review_body(demo_draws *draws, int rating, bool was_late, char out[DEMO_TEXT_MAX]) {
     const char *opener = PICK(draws, openers);
     const char *verdict = rating >= 4   ? PICK(draws, verdicts_good)
                           : rating == 3 ? PICK(draws, verdicts_fair)
                                         : PICK(draws, verdicts_poor);
     const char *closer = was_late ? PICK(draws, closers_late) : PICK(draws, closers_on_time);
-    if (demo_chance(draws, 400))
-        return join(out, (const char *const[]){opener, " ", verdict, "."}, 4, "");
-    return join(out, (const char *const[]){opener, " ", verdict, ". ", closer}, 5, "");
+    bool is_short = demo_chance(draws, 400);
+    snprintf(out, DEMO_TEXT_MAX, "%s %s.%s%s", opener, verdict, is_short ? "" : " ", is_short ? "" : closer);
+    return out;
 }

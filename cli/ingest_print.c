@@ -123,25 +123,6 @@ static void format_date(int64_t micros, char out[40]) {
         *end = 0;
 }
 
-static void print_table(const weir_store_info *info, const weir_report_table *table, int width) {
-    const weir_table *of = &info->tables[table->table];
-    char first[40] = "", last[40] = "", parents[32] = "";
-    if (table->timed > 0) {
-        format_date(table->first, first);
-        format_date(table->last, last);
-    }
-    if (of->edge_count > 0 && of->row_count > 0)
-        snprintf(parents, sizeof parents, "%.1f %%", 100.0 * (double)table->unlinked / of->row_count);
-    printf("  %-*.*s %10u  %-*s %-*s %14s", width, NAME_MAX_WIDTH, cli_shown(of->name), of->row_count,
-           DATE_SIZE, table->timed > 0 ? first : "no time:", DATE_SIZE, table->timed > 0 ? last : "always",
-           parents);
-    if (table->timed > 0 && table->timed < of->row_count)
-        printf("  %u without a time", of->row_count - (uint32_t)table->timed);
-    if (!table->is_reached && info->task_count > 0)
-        printf("  not reached");
-    printf("\n");
-}
-
 static void print_tables(const weir_store_info *info, const weir_report_view *view) {
     int width = 5;
     for (uint32_t t = 0; t < info->table_count; t++) {
@@ -151,8 +132,24 @@ static void print_tables(const weir_store_info *info, const weir_report_view *vi
     width = width < NAME_MAX_WIDTH ? width : NAME_MAX_WIDTH;
     printf("\n  %-*s %10s  %-*s %-*s %14s\n", width, "table", "rows", DATE_SIZE, "from", DATE_SIZE, "to",
            "without parent");
-    for (uint32_t t = 0; t < view->table_count; t++)
-        print_table(info, &view->tables[t], width);
+    for (uint32_t t = 0; t < view->table_count; t++) {
+        const weir_report_table *table = &view->tables[t];
+        const weir_table *of = &info->tables[table->table];
+        char first[40] = "no time:", last[40] = "always", parents[32] = "";
+        if (table->timed > 0) {
+            format_date(table->first, first);
+            format_date(table->last, last);
+        }
+        if (of->edge_count > 0 && of->row_count > 0)
+            snprintf(parents, sizeof parents, "%.1f %%", 100.0 * (double)table->unlinked / of->row_count);
+        printf("  %-*.*s %10u  %-*s %-*s %14s", width, NAME_MAX_WIDTH, cli_shown(of->name), of->row_count,
+               DATE_SIZE, first, DATE_SIZE, last, parents);
+        if (table->timed > 0 && table->timed < of->row_count)
+            printf("  %u without a time", of->row_count - (uint32_t)table->timed);
+        if (!table->is_reached && info->task_count > 0)
+            printf("  not reached");
+        printf("\n");
+    }
 }
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */

@@ -54,8 +54,7 @@ static weir_status inspect(void *context, const char *path, weir_warning_report 
 static void put_warnings(const cli_ingest_job *ingest, weir_json_writer *w) {
     static const char *const names[] = {"code", "table", "column", "task", "message"};
     for (int notes = 0; notes < 2; notes++) {
-        weir_json_key(w, notes ? "notes" : "warnings");
-        weir_json_array(w);
+        cli_json_array(w, notes ? "notes" : "warnings");
         for (size_t i = 0; i < ingest->warning_count; i++) {
             const weir_warning *warning = &ingest->warnings[i];
             const char *const texts[] = {warning->code, warning->table, warning->column, warning->task,
@@ -92,8 +91,7 @@ static void put_result(weir_json_writer *w, const weir_ingest_report *result) {
     cli_json_uint(w, "embedding_bytes", result->embedding_bytes);
     cli_json_uint(w, "spilled_bytes", result->spilled_bytes);
     cli_json_uint(w, "kept_bytes", result->kept_bytes);
-    weir_json_key(w, "seconds");
-    weir_json_object(w);
+    cli_json_object(w, "seconds");
     cli_json_double(w, "total", (double)result->total_ns * 1e-9);
     cli_json_double(w, "read", (double)result->read_ns * 1e-9);
     cli_json_double(w, "order", (double)result->order_ns * 1e-9);
@@ -111,41 +109,38 @@ bool cli_ingest_read_base(const cli_ingest_job *ingest, weir_cbor_writer *out) {
            weir_json_read(told->data, told->size, "the report", WEIR_CBOR_INVALID, out, NULL) == WEIR_OK;
 }
 
-static int print_json(const cli_ingest_job *ingest) {
-    weir_cbor_writer told;
-    weir_json_writer w;
-    cli_json_begin(&w);
-    put_result(&w, &ingest->result);
-    if (cli_ingest_read_base(ingest, &told)) {
-        weir_cbor_value value = weir_cbor_view(told.data);
-        weir_json_key(&w, "base");
-        weir_json_value(&w, &value);
-    }
-    weir_cbor_release(&told);
-    put_warnings(ingest, &w);
-    weir_json_key(&w, "report");
-    weir_report_json(ingest->report, ingest->store, &w);
-    return cli_print_object(&w);
-}
-
 int cli_ingest_finish(const cli_ingest_job *ingest, weir_status status, const weir_error *error,
                       bool as_json) {
+    weir_cbor_writer told;
     weir_json_writer w;
-    if (status == WEIR_OK)
-        return as_json ? print_json(ingest) : cli_ingest_print(ingest);
-    if (!ingest->report)
-        return cli_fail(error, as_json);
-    if (!as_json) {
+    if (status == WEIR_OK && !as_json)
+        return cli_ingest_print(ingest);
+    if (status != WEIR_OK && !as_json && ingest->report) {
         cli_ingest_print_warnings(ingest);
         cli_flush();
-        return cli_fail(error, false);
     }
+    if (status != WEIR_OK && (!as_json || !ingest->report))
+        return cli_fail(error, as_json);
     cli_json_begin(&w);
-    weir_json_key(&w, "error");
-    weir_error_json(error, &w);
+    if (status == WEIR_OK) {
+        put_result(&w, &ingest->result);
+        if (cli_ingest_read_base(ingest, &told)) {
+            weir_cbor_value value = weir_cbor_view(told.data);
+            weir_json_key(&w, "base");
+            weir_json_value(&w, &value);
+        }
+        weir_cbor_release(&told);
+    } else {
+        weir_json_key(&w, "error");
+        weir_error_json(error, &w);
+    }
     put_warnings(ingest, &w);
-    cli_print_object(&w);
-    return CLI_FAILED;
+    if (status == WEIR_OK) {
+        weir_json_key(&w, "report");
+        weir_report_json(ingest->report, ingest->store, &w);
+    }
+    int result = cli_print_object(&w);
+    return status == WEIR_OK ? result : CLI_FAILED;
 }
 
 /* ---- As a page ------------------------------------------------------------------------------- */
@@ -164,7 +159,7 @@ static weir_status write_page(const cli_ingest_job *ingest, weir_error *error) {
     weir_json_end_object(&w);
     weir_status status = weir_json_finish(&w, error);
     if (status == WEIR_OK)
-        status = cli_write_page(CLI_PAGE(report), w.data, w.size, ingest->page, error);
+        status = cli_write_page(CLI_PAGE(report), &(weir_text){w.data, w.size}, 1, ingest->page, error);
     weir_json_release(&w);
     return status;
 }

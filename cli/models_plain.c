@@ -32,16 +32,12 @@ weir_status model_chain(const model_options *options, weir_graph **graph, weir_e
 
 /* ---- Random graphs ----------------------------------------------------------------------------- */
 
-/* SplitMix64: small, and its stream never changes. */
-static uint64_t next_random(uint64_t *state) {
+/* A random number by SplitMix64: small, and its stream never changes. */
+static uint64_t below(uint64_t *state, uint64_t range) {
     uint64_t z = *state += 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
-static uint64_t below(uint64_t *state, uint64_t range) {
-    return (uint64_t)(((unsigned __int128)next_random(state) * range) >> 64);
+    return (uint64_t)(((unsigned __int128)(z ^ (z >> 31)) * range) >> 64);
 }
 
 static model_shape random_shape(uint64_t *state) {

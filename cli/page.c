@@ -6,31 +6,29 @@
 
 #include "cli.h"
 
-weir_status cli_write_page(cli_page page, const char *json, size_t json_size, const char *path,
+weir_status cli_write_page(cli_page page, const weir_text *json, size_t count, const char *path,
                            weir_error *error) {
-    static const char mark[] = ">@data<", escaped[] = {'\\', 'u', '0', '0', '3', 'c'};
-    const unsigned char *place = memmem(page.text, page.size, mark, strlen(mark));
-    size_t head = (size_t)(place + 1 - page.text);
-    const unsigned char *rest = place + strlen(mark) - 1;
-    size_t tail = page.size - (size_t)(rest - page.text);
-    size_t markup = 0;
-    for (size_t i = 0; i < json_size; i++)
-        markup += json[i] == '<';
-    char *text = malloc(head + json_size + (sizeof escaped - 1) * markup + tail);
-    if (!text)
-        return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for the page %s", path);
-    memcpy(text, page.text, head);
-    size_t used = head;
-    for (size_t i = 0; i < json_size; i++) { /* in JSON '<' can stand in strings alone */
-        const char *from = json[i] == '<' ? escaped : &json[i];
-        size_t size = json[i] == '<' ? sizeof escaped : 1;
-        memcpy(text + used, from, size);
-        used += size;
+    static const char mark[] = ">@data<";
+    const char *text = (const char *)page.text;
+    const char *place = memmem(text, page.size, mark, strlen(mark));
+    const char *rest = place + strlen(mark) - 1;
+    cli_output output;
+    weir_status status = cli_output_open(&output, path, error);
+    if (status != WEIR_OK)
+        return status;
+    fwrite(text, 1, (size_t)(place + 1 - text), output.stream);
+    for (size_t i = 0; i < count; i++) {
+        const char *at = json[i].data, *end = at + json[i].size;
+        while (at < end) { /* in JSON '<' can stand in strings alone */
+            const char *markup = memchr(at, '<', (size_t)(end - at));
+            fwrite(at, 1, (size_t)((markup ? markup : end) - at), output.stream);
+            if (markup)
+                fputs("\\u003c", output.stream);
+            at = markup ? markup + 1 : end;
+        }
     }
-    memcpy(text + used, rest, tail);
-    weir_status status = cli_write_file(path, text, used + tail, error);
-    free(text);
-    return status;
+    fwrite(rest, 1, page.size - (size_t)(rest - text), output.stream);
+    return cli_output_finish(&output, error);
 }
 
 void cli_json_base64(weir_json_writer *w, const void *data, size_t size) {

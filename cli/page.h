@@ -16,9 +16,10 @@ typedef struct cli_page {
 extern const unsigned char cli_batch_page[], cli_plan_page[], cli_report_page[];
 extern const size_t cli_batch_page_size, cli_plan_page_size, cli_report_page_size;
 
-/* Writes a page with `json` in it. No text in the JSON can leave it: every '<' is written as \u003c, so that
- * the element that holds it cannot end early. The file appears whole; OUT_OF_MEMORY, IO_ERROR. */
-WEIR_CHECKED weir_status cli_write_page(cli_page page, const char *json, size_t json_size, const char *path,
+/* Writes a page with a document in it, JSON in one piece or several. No text in the JSON can leave it: every
+ * '<' is written as \u003c, so that the element that holds it cannot end early. The file appears whole;
+ * OUT_OF_MEMORY, IO_ERROR. */
+WEIR_CHECKED weir_status cli_write_page(cli_page page, const weir_text *json, size_t count, const char *path,
                                         weir_error *error);
 
 /* Bytes as base64 text. */

@@ -114,14 +114,12 @@ static void write_tensors(weir_json_writer *w, const weir_plan *plan) {
                    {"birth", tensor_birth}, {"death", tensor_death},   {"rank", tensor_rank},
                    {"owner", tensor_owner}};
     size_t count = weir_plan_describe(plan)->tensor_count;
-    weir_json_key(w, "tensors");
-    weir_json_object(w);
+    cli_json_object(w, "tensors");
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
         write_column(w, columns[i].name, plan, 0, count, columns[i].value);
     write_shapes(w, plan);
     weir_json_end_object(w);
-    weir_json_key(w, "ids");
-    weir_json_array(w);
+    cli_json_array(w, "ids");
     for (size_t i = 0; i < count; i++) {
         weir_text id = weir_plan_tensor_at(plan, i).id;
         weir_json_text_n(w, id.data, id.size);
@@ -179,25 +177,21 @@ weir_status cli_plan_write_html(const weir_plan *plan, weir_text title, const ch
     cli_json_text(&w, "version", weir_version());
     cli_json_text(&w, "mode", weir_plan_describe(plan)->mode);
     cli_json_uint_text(&w, "end", weir_plan_end(plan));
-    weir_json_key(&w, "hashes");
-    weir_json_object(&w);
+    cli_json_object(&w, "hashes");
     cli_json_hex(&w, "graph", hashes->graph, sizeof hashes->graph);
     cli_json_hex(&w, "assignment", hashes->assignment, sizeof hashes->assignment);
     cli_json_hex(&w, "plan", hashes->plan, sizeof hashes->plan);
     weir_json_end_object(&w);
     write_remat(&w, plan);
-    weir_json_key(&w, "types");
-    weir_json_array(&w);
+    cli_json_array(&w, "types");
     for (int type = 0; type <= WEIR_TENSOR_UNKNOWN; type++)
         weir_json_text(&w, weir_tensor_type_name((weir_tensor_type)type));
     weir_json_end_array(&w);
-    weir_json_key(&w, "roles");
-    weir_json_array(&w);
+    cli_json_array(&w, "roles");
     for (int role = 0; role <= WEIR_ROLE_UNKNOWN; role++)
         weir_json_text(&w, weir_tensor_role_name((weir_tensor_role)role));
     weir_json_end_array(&w);
-    weir_json_key(&w, "arenas");
-    weir_json_array(&w);
+    cli_json_array(&w, "arenas");
     for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++)
         write_arena(&w, plan, i);
     weir_json_end_array(&w);
@@ -205,7 +199,7 @@ weir_status cli_plan_write_html(const weir_plan *plan, weir_text title, const ch
     weir_json_end_object(&w);
     weir_status status = weir_json_finish(&w, error);
     if (status == WEIR_OK)
-        status = cli_write_page(CLI_PAGE(plan), w.data, w.size, path, error);
+        status = cli_write_page(CLI_PAGE(plan), &(weir_text){w.data, w.size}, 1, path, error);
     weir_json_release(&w);
     return status;
 }

@@ -3,8 +3,7 @@
 #include "plan_output.h"
 
 static void write_tensors(const weir_plan *plan, weir_json_writer *w) {
-    weir_json_key(w, "tensors");
-    weir_json_object(w);
+    cli_json_object(w, "tensors");
     for (size_t i = 0; i < weir_plan_describe(plan)->tensor_count; i++) {
         weir_plan_tensor tensor = weir_plan_tensor_at(plan, i);
         weir_text arena = weir_plan_arena_at(plan, tensor.arena).name;
@@ -27,11 +26,9 @@ static void write_tensors(const weir_plan *plan, weir_json_writer *w) {
 
 static void write_metrics(const weir_plan *plan, weir_json_writer *w) {
     const weir_plan_metrics *metrics = weir_plan_describe(plan)->metrics;
-    weir_json_key(w, "metrics");
-    weir_json_object(w);
+    cli_json_object(w, "metrics");
     cli_json_uint(w, "peak_logical_slots", metrics->peak_logical_slots);
-    weir_json_key(w, "peak_physical_bytes_per_arena");
-    weir_json_object(w);
+    cli_json_object(w, "peak_physical_bytes_per_arena");
     for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, i);
         weir_json_key_n(w, arena.name.data, arena.name.size);
@@ -51,15 +48,13 @@ static void write_remat(const weir_plan *plan, weir_json_writer *w) {
     const weir_plan_remat *remat = weir_plan_describe(plan)->remat;
     const weir_plan_paging *paging = weir_plan_describe(plan)->paging;
     if (remat->runs_again > 0 || paging->transfers > 0) {
-        weir_json_key(w, "remat");
-        weir_json_object(w);
+        cli_json_object(w, "remat");
         cli_json_uint(w, "added_cost", remat->added_cost);
         cli_json_uint(w, "base_cost", remat->base_cost);
         cli_json_uint(w, "lower_bound", remat->lower_bound);
         cli_json_bool(w, "optimal", remat->optimal);
         cli_json_uint(w, "runs_again", remat->runs_again);
-        weir_json_key(w, "budget");
-        weir_json_object(w);
+        cli_json_object(w, "budget");
         for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
             weir_plan_arena arena = weir_plan_arena_at(plan, i);
             if (arena.has_capacity) {
@@ -71,8 +66,7 @@ static void write_remat(const weir_plan *plan, weir_json_writer *w) {
         weir_json_end_object(w);
     }
     if (paging->transfers > 0) {
-        weir_json_key(w, "paging");
-        weir_json_object(w);
+        cli_json_object(w, "paging");
         cli_json_uint(w, "cost", paging->cost);
         if (paging->overlaps)
             cli_json_uint(w, "hidden", paging->hidden);
@@ -85,8 +79,7 @@ static void write_remat(const weir_plan *plan, weir_json_writer *w) {
     }
     if (weir_plan_describe(plan)->step_count == 0)
         return;
-    weir_json_key(w, "schedule");
-    weir_json_array(w);
+    cli_json_array(w, "schedule");
     for (size_t i = 0; i < weir_plan_describe(plan)->step_count; i++) {
         weir_plan_step step = weir_plan_step_at(plan, i);
         weir_json_array(w);
@@ -105,8 +98,7 @@ int cli_plan_print_json(const weir_plan *plan) {
     cli_json_hex(&w, "assignment_hash", hashes->assignment, WEIR_HASH_SIZE);
     cli_json_hex(&w, "graph_hash", hashes->graph, WEIR_HASH_SIZE);
     write_tensors(plan, &w);
-    weir_json_key(&w, "arenas");
-    weir_json_object(&w);
+    cli_json_object(&w, "arenas");
     for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, i);
         weir_json_key_n(&w, arena.name.data, arena.name.size);
@@ -127,8 +119,7 @@ int cli_plan_print_json(const weir_plan *plan) {
     write_remat(plan, &w);
     const weir_plan_reorder *reorder = weir_plan_describe(plan)->reorder;
     if (reorder->is_tried) {
-        weir_json_key(&w, "reorder");
-        weir_json_object(&w);
+        cli_json_object(&w, "reorder");
         cli_json_bool(&w, "changed", reorder->is_changed);
         cli_json_uint(&w, "given_peak", reorder->given_peak);
         cli_json_uint(&w, "peak", reorder->peak);

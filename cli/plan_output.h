@@ -13,10 +13,4 @@ int cli_plan_print_table(const weir_plan *plan, const char *name);
 WEIR_CHECKED weir_status cli_plan_write_html(const weir_plan *plan, weir_text title, const char *path,
                                              weir_error *error);
 
-/* `weir plan --csv FILE`: packs bare lifetimes and writes them back with their offsets. */
-int cli_plan_csv(const char *path, const weir_packing_options *options, bool as_json);
-
-/* 1536 as "1.5 KiB"; `out` has 16 bytes. */
-const char *cli_plan_bytes(uint64_t bytes, char *out);
-
 #endif

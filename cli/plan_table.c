@@ -8,7 +8,7 @@
 
 enum { SHOWN = 8, NAME_WIDTH = 40 };
 
-const char *cli_plan_bytes(uint64_t bytes, char *out) {
+static const char *format_bytes(uint64_t bytes, char *out) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double value = (double)bytes;
     unsigned unit = 0;
@@ -24,20 +24,6 @@ static void print_text(weir_text text, int width) {
     assert(width <= NAME_WIDTH);
     snprintf(name, sizeof name, "%.*s", size, text.data);
     printf("%-*s", width, cli_shown(name));
-}
-
-static void print_arenas(const weir_plan *plan) {
-    char buffers[3][16];
-    printf("%-16s %9s %8s %12s %12s %8s %12s  %s\n", "arena", "tensors", "slots", "lower bound", "peak",
-           "gap", "slot layout", "optimal");
-    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
-        weir_plan_arena arena = weir_plan_arena_at(plan, i);
-        double gap = arena.lower_bound ? 100 * ((double)arena.peak_bytes / (double)arena.lower_bound - 1) : 0;
-        print_text(arena.name, 16);
-        printf(" %9" PRIu64 " %8" PRIu64 " %12s %12s %7.3f%% %12s  %s\n", arena.tensors, arena.slots,
-               cli_plan_bytes(arena.lower_bound, buffers[0]), cli_plan_bytes(arena.peak_bytes, buffers[1]),
-               gap, cli_plan_bytes(arena.slot_bytes, buffers[2]), arena.optimal ? "yes" : "not proven");
-    }
 }
 
 static int by_size_descending(const void *a, const void *b) {
@@ -90,7 +76,7 @@ static void print_what_to_shrink(const weir_plan *plan, size_t index) {
            ", with %zu tensors live; to shrink it, shrink the largest:\n",
            cli_shown(name), position, live);
     for (size_t i = 0; i < kept; i++) {
-        printf("  %12s  ", cli_plan_bytes(largest[i].size, buffer));
+        printf("  %12s  ", format_bytes(largest[i].size, buffer));
         print_text(largest[i].id, NAME_WIDTH);
         printf(" [%" PRIu64 ", %" PRIu64 ")  ", largest[i].birth, largest[i].death);
         printf("%s[", weir_tensor_type_name(largest[i].type));
@@ -110,7 +96,7 @@ static void print_remat(const weir_plan *plan) {
     printf("\nrecomputed: %" PRIu64 " operators run again", remat->runs_again);
     if (paging->transfers > 0)
         printf("; paged: %" PRIu64 " tensors go to the host, %s moved out and in", paging->tensors,
-               cli_plan_bytes(paging->moved, buffer));
+               format_bytes(paging->moved, buffer));
     if (paging->overlaps)
         printf(" beside the computation, which waits for %.1f%% of that",
                100 * (double)paging->cost / ((double)paging->cost + (double)paging->hidden));
@@ -130,15 +116,16 @@ static void print_reorder(const weir_plan *plan) {
         return;
     printf("\norder: %s", reorder->is_changed ? "changed" : "kept");
     if (reorder->is_changed)
-        printf(", the arenas need %s instead of %s", cli_plan_bytes(reorder->peak, buffers[0]),
-               cli_plan_bytes(reorder->given_peak, buffers[1]));
+        printf(", the arenas need %s instead of %s", format_bytes(reorder->peak, buffers[0]),
+               format_bytes(reorder->given_peak, buffers[1]));
     if (reorder->peak == reorder->lower_bound)
         printf("; no order needs less\n");
     else
-        printf("; no order needs less than %s\n", cli_plan_bytes(reorder->lower_bound, buffers[2]));
+        printf("; no order needs less than %s\n", format_bytes(reorder->lower_bound, buffers[2]));
 }
 
 int cli_plan_print_table(const weir_plan *plan, const char *name) {
+    char buffers[3][16];
     const weir_plan_metrics *metrics = weir_plan_describe(plan)->metrics;
     const weir_plan_hashes *hashes = weir_plan_describe(plan)->hashes;
     printf("%s, %s: %" PRIu64 " tensors in %" PRIu64 " slots, at most %" PRIu64
@@ -148,7 +135,16 @@ int cli_plan_print_table(const weir_plan *plan, const char *name) {
     if (metrics->allocation_time_ns > 0)
         printf(", planned in %.3f s", (double)metrics->allocation_time_ns / 1e9);
     printf("\n\n");
-    print_arenas(plan);
+    printf("%-16s %9s %8s %12s %12s %8s %12s  %s\n", "arena", "tensors", "slots", "lower bound", "peak",
+           "gap", "slot layout", "optimal");
+    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
+        weir_plan_arena arena = weir_plan_arena_at(plan, i);
+        double gap = arena.lower_bound ? 100 * ((double)arena.peak_bytes / (double)arena.lower_bound - 1) : 0;
+        print_text(arena.name, 16);
+        printf(" %9" PRIu64 " %8" PRIu64 " %12s %12s %7.3f%% %12s  %s\n", arena.tensors, arena.slots,
+               format_bytes(arena.lower_bound, buffers[0]), format_bytes(arena.peak_bytes, buffers[1]), gap,
+               format_bytes(arena.slot_bytes, buffers[2]), arena.optimal ? "yes" : "not proven");
+    }
     print_remat(plan);
     print_reorder(plan);
     for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++)

@@ -40,8 +40,16 @@ void cli_progress_line(const char *line) {
 
 /* The rows, and if it is known the bytes, that a phase has done; and what does not fit into memory. A total
  * that was passed was an estimate, or a draft that looks again: nobody knows what is left. */
-static void print_state(FILE *out, const cli_progress *progress, const weir_progress *state) {
-    char done_bytes[32], total_bytes[32], spilled_bytes[32];
+bool cli_progress_show(void *context, const weir_progress *state) {
+    cli_progress *progress = context;
+    char line[CLI_PROGRESS_MAX], bytes[32], total[32];
+    FILE *out = progress->is_shown ? fmemopen(line, sizeof line, "w") : NULL;
+    if (!out)
+        return cli_signals_caught() == 0;
+    if (progress->phase != state->phase) {
+        progress->phase = state->phase;
+        progress->phase_began_ns = state->elapsed_ns;
+    }
     double spent_s = (double)(state->elapsed_ns - progress->phase_began_ns) * 1e-9;
     fprintf(out, "%-6s ", state->phase);
     if (state->total > 0 && state->done <= state->total) {
@@ -52,31 +60,16 @@ static void print_state(FILE *out, const cli_progress *progress, const weir_prog
     }
     fprintf(out, "%llu rows", (unsigned long long)state->done);
     if (state->total_bytes > 0) {
-        cli_format_bytes(state->done_bytes, done_bytes);
-        cli_format_bytes(state->total_bytes, total_bytes);
-        fprintf(out, "  %s of %s", done_bytes, total_bytes);
+        cli_format_bytes(state->done_bytes, bytes);
+        cli_format_bytes(state->total_bytes, total);
+        fprintf(out, "  %s of %s", bytes, total);
     }
     if (state->spilled_bytes > 0) {
-        cli_format_bytes(state->spilled_bytes, spilled_bytes);
-        fprintf(out, "  %s spilled", spilled_bytes);
+        cli_format_bytes(state->spilled_bytes, bytes);
+        fprintf(out, "  %s spilled", bytes);
     }
-}
-
-bool cli_progress_show(void *context, const weir_progress *state) {
-    cli_progress *progress = context;
-    char line[CLI_PROGRESS_MAX];
-    if (!progress->is_shown)
-        return cli_signals_caught() == 0;
-    if (progress->phase != state->phase) {
-        progress->phase = state->phase;
-        progress->phase_began_ns = state->elapsed_ns;
-    }
-    FILE *out = fmemopen(line, sizeof line, "w");
-    if (out) {
-        print_state(out, progress, state);
-        fclose(out);
-        cli_progress_line(line);
-    }
+    fclose(out);
+    cli_progress_line(line);
     return cli_signals_caught() == 0;
 }
 

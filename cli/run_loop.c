@@ -14,11 +14,21 @@ static void cancel(void *run) {
     weir_run_cancel(run);
 }
 
-static void count_dataset(cli_running *run, const weir_taken *taken) {
+static void count(cli_running *run, const weir_taken *taken) {
     const weir_step *step = &taken->batch->step;
-    size_t at = 0;
+    if (run->batches == 0)
+        run->first_batch_ns = cli_run_now_ns() - run->began_ns;
+    run->batches++;
+    run->room += step->micro_batch_size;
+    run->samples += step->valid_count;
+    run->bytes += taken->batch->size;
+    run->sources = taken->batch->sources;
+    run->source_count = run->source_samples ? taken->batch->source_count : 0;
+    for (uint64_t i = 0; run->source_count > 0 && i < step->valid_count; i++)
+        run->source_samples[taken->batch->dataset_ids[i * taken->batch->group_size]]++;
     if (!run->datasets)
         return;
+    size_t at = 0;
     while (at < run->dataset_count && run->datasets[at].dataset != taken->dataset)
         at++;
     if (at == run->dataset_count)
@@ -36,42 +46,6 @@ static void count_dataset(cli_running *run, const weir_taken *taken) {
     d->next = step->cursor_next;
 }
 
-static void count_sources(cli_running *run, const weir_batch *batch) {
-    run->sources = batch->sources;
-    run->source_count = run->source_samples ? batch->source_count : 0;
-    for (uint64_t i = 0; run->source_count > 0 && i < batch->step.valid_count; i++)
-        run->source_samples[batch->dataset_ids[i * batch->group_size]]++;
-}
-
-static void count(cli_running *run, const weir_taken *taken) {
-    if (run->batches == 0)
-        run->first_batch_ns = cli_run_now_ns() - run->began_ns;
-    run->batches++;
-    run->room += taken->batch->step.micro_batch_size;
-    run->samples += taken->batch->step.valid_count;
-    run->bytes += taken->batch->size;
-    count_dataset(run, taken);
-    count_sources(run, taken->batch);
-}
-
-/* The device's default stream stands for the training loop's. */
-static weir_status take_all(cli_running *run, bool *is_over, weir_error *error) {
-    weir_status status = WEIR_OK;
-    while (status == WEIR_OK && !cli_signals_caught()) {
-        weir_taken taken;
-        status = weir_run_next(run->run, &taken, error);
-        *is_over = status == WEIR_OK && !taken.batch;
-        if (status != WEIR_OK || *is_over)
-            break;
-        count(run, &taken);
-        status = weir_run_wait(run->run, &taken, 0, error);
-        if (status == WEIR_OK)
-            status = weir_run_release(run->run, &taken, 0, error);
-        cli_run_show(run, false);
-    }
-    return status == WEIR_CANCELLED && cli_signals_caught() ? WEIR_OK : status;
-}
-
 weir_status cli_run_loop(cli_running *run, weir_error *error) {
     bool is_over = false;
     weir_status status = weir_run_start(run->run, error);
@@ -79,7 +53,20 @@ weir_status cli_run_loop(cli_running *run, weir_error *error) {
         return status;
     cli_signals_catch(cancel, run->run);
     uint64_t began_ns = cli_run_now_ns();
-    status = take_all(run, &is_over, error);
+    while (status == WEIR_OK && !cli_signals_caught()) {
+        weir_taken taken;
+        status = weir_run_next(run->run, &taken, error);
+        is_over = status == WEIR_OK && !taken.batch;
+        if (status != WEIR_OK || is_over)
+            break;
+        count(run, &taken);
+        status = weir_run_wait(run->run, &taken, 0, error); /* the default stream is the training loop's */
+        if (status == WEIR_OK)
+            status = weir_run_release(run->run, &taken, 0, error);
+        cli_run_show(run, false);
+    }
+    if (status == WEIR_CANCELLED && cli_signals_caught())
+        status = WEIR_OK;
     run->loop_ns = cli_run_now_ns() - began_ns;
     run->signal = is_over ? 0 : cli_signals_caught();
     cli_run_show(run, true);

@@ -20,32 +20,11 @@ static const char *format_count(double value, char out[32]) {
     return out;
 }
 
-static double wait_share(const cli_running *run, uint64_t ns) {
-    weir_run_metrics metrics;
-    weir_run_measure(run->run, &metrics, NULL);
-    double share = ns ? (double)metrics.prefetch.consumer_wait_ns / (double)ns : 0;
-    return share < 1 ? share : 1;
-}
-
 static void print_rates(FILE *out, const cli_running *run, uint64_t ns) {
     char batches[32], samples[32], bytes[32];
     cli_format_bytes((uint64_t)per_second(run->bytes, ns), bytes);
     fprintf(out, "%s batches/s, %s samples/s, %s/s", format_count(per_second(run->batches, ns), batches),
             format_count(per_second(run->samples, ns), samples), bytes);
-}
-
-static void print_state(FILE *out, const cli_running *run, uint64_t spent_ns) {
-    uint64_t end = weir_run_describe(run->run)->end;
-    uint64_t step = weir_run_step(run->run);
-    fputs("run    ", out);
-    if (end != WEIR_ENDLESS) {
-        cli_progress_bar(out, end ? (double)step / (double)end : 1);
-        double left_s = (double)(end - step) / per_second(run->batches, spent_ns);
-        if (left_s >= 1)
-            fprintf(out, "%.0f s left  ", left_s);
-    }
-    fprintf(out, "step %" PRIu64 "  ", step);
-    print_rates(out, run, spent_ns);
 }
 
 void cli_run_show(const cli_running *run, bool is_last) {
@@ -63,26 +42,24 @@ void cli_run_show(const cli_running *run, bool is_last) {
     FILE *out = fmemopen(line, sizeof line, "w");
     if (!out)
         return;
-    print_state(out, run,
-                now_ns - run->began_ns); /* from then on, because batches are made before the loop begins */
+    fputs("run    ", out);
+    uint64_t end = weir_run_describe(run->run)->end, step = weir_run_step(run->run);
+    uint64_t spent_ns = now_ns - run->began_ns; /* batches are made before the loop begins */
+    if (end != WEIR_ENDLESS) {
+        cli_progress_bar(out, end ? (double)step / (double)end : 1);
+        double left_s = (double)(end - step) / per_second(run->batches, spent_ns);
+        if (left_s >= 1)
+            fprintf(out, "%.0f s left  ", left_s);
+    }
+    fprintf(out, "step %" PRIu64 "  ", step);
+    print_rates(out, run, spent_ns);
     fclose(out);
     cli_progress_line(line);
 }
 
 /* ---- The summary ----------------------------------------------------------------------------- */
 
-static void print_device(const cli_running *run, const weir_device *device) {
-    char bytes[32];
-    weir_run_metrics metrics;
-    weir_run_measure(run->run, &metrics, NULL);
-    cli_format_bytes(metrics.compact_bytes, bytes);
-    printf("  on %s: %s copied", weir_device_describe(device)->name, bytes);
-    if (metrics.read_back)
-        printf(", %" PRIu64 " batches read back, all identical", metrics.read_back);
-    printf("\n");
-}
-
-static void print_text(const cli_running *run, bool with_files) {
+static void print_text(const cli_running *run, const weir_run_metrics *metrics, bool with_files) {
     char bytes[32];
     const weir_run_info *info = weir_run_describe(run->run);
     uint64_t step = weir_run_step(run->run);
@@ -100,8 +77,13 @@ static void print_text(const cli_running *run, bool with_files) {
         print_rates(stdout, run, run->loop_ns);
         printf("; first batch after %.0f ms\n", (double)run->first_batch_ns / 1e6);
     }
-    if (info->device)
-        print_device(run, info->device);
+    if (info->device) {
+        cli_format_bytes(metrics->compact_bytes, bytes);
+        printf("  on %s: %s copied", weir_device_describe(info->device)->name, bytes);
+        if (metrics->read_back)
+            printf(", %" PRIu64 " batches read back, all identical", metrics->read_back);
+        printf("\n");
+    }
     if (with_files && info->trace)
         printf("  trace %s\n", info->trace);
     if (with_files && info->checkpoint)
@@ -109,20 +91,14 @@ static void print_text(const cli_running *run, bool with_files) {
 }
 
 static void write_seconds(weir_json_writer *w, const char *key, uint64_t ns) {
-    weir_json_key(w, key);
-    weir_json_double(w, (double)ns / 1e9);
+    cli_json_double(w, key, (double)ns / 1e9);
 }
 
-static void write_workers(weir_json_writer *w, const cli_running *run) {
-    weir_run_metrics metrics;
-    weir_run_measure(run->run, &metrics, NULL);
-    weir_worker_metrics *workers = calloc(metrics.prefetch.workers, sizeof *workers);
-    weir_run_measure(run->run, &metrics, workers);
-    write_seconds(w, "wait_seconds", metrics.prefetch.consumer_wait_ns);
-    cli_json_uint(w, "stalls", metrics.prefetch.stalls);
-    weir_json_key(w, "workers");
-    weir_json_array(w);
-    for (uint32_t i = 0; workers && i < metrics.prefetch.workers; i++) {
+/* The prefetcher's workers, the stages of a device's batches, and what each dataset gave. */
+static void write_parts(weir_json_writer *w, const cli_running *run, const weir_run_metrics *metrics,
+                        const weir_worker_metrics *workers) {
+    cli_json_array(w, "workers");
+    for (uint32_t i = 0; workers && i < metrics->prefetch.workers; i++) {
         weir_json_object(w);
         cli_json_uint(w, "produced", workers[i].produced);
         cli_json_uint(w, "consumed", workers[i].consumed);
@@ -131,18 +107,10 @@ static void write_workers(weir_json_writer *w, const cli_running *run) {
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
-    free(workers);
-}
-
-static void write_stages(weir_json_writer *w, const cli_running *run) {
-    weir_run_metrics metrics;
-    weir_run_measure(run->run, &metrics, NULL);
-    weir_json_key(w, "stages");
-    weir_json_object(w);
+    cli_json_object(w, "stages");
     for (int i = 0; i < WEIR_RUN_STAGES; i++) {
-        const weir_stage_metrics *stage = &metrics.stages[i];
-        weir_json_key(w, weir_run_stage_name((weir_run_stage)i));
-        weir_json_object(w);
+        const weir_stage_metrics *stage = &metrics->stages[i];
+        cli_json_object(w, weir_run_stage_name((weir_run_stage)i));
         cli_json_uint(w, "batches", stage->batches);
         write_seconds(w, "busy_seconds", stage->busy_ns);
         write_seconds(w, "input_wait_seconds", stage->input_wait_ns);
@@ -152,82 +120,40 @@ static void write_stages(weir_json_writer *w, const cli_running *run) {
         weir_json_end_object(w);
     }
     weir_json_end_object(w);
-}
-
-static void write_rate(weir_json_writer *w, const char *key, uint64_t count, uint64_t ns) {
-    weir_json_key(w, key);
-    weir_json_double(w, per_second(count, ns));
-}
-
-/* What each dataset gave to mixed batches. */
-static void write_sources(weir_json_writer *w, const cli_running *run) {
-    weir_json_key(w, "samples_by_dataset");
-    weir_json_object(w);
-    for (uint32_t i = 0; i < run->source_count; i++)
-        cli_json_uint(w, run->sources[i].dataset, run->source_samples[i]);
-    weir_json_end_object(w);
-}
-
-static void write_datasets(weir_json_writer *w, const cli_running *run) {
-    weir_json_key(w, "datasets");
-    weir_json_object(w);
+    cli_json_object(w, "datasets");
     for (size_t i = 0; i < run->dataset_count; i++) {
         const cli_run_dataset *d = &run->datasets[i];
-        weir_json_key(w, d->dataset->key);
-        weir_json_object(w);
+        cli_json_object(w, d->dataset->key);
         cli_json_uint(w, "batches", d->batches);
         cli_json_uint(w, "samples", d->samples);
         cli_json_uint(w, "epoch", d->epoch);
         cli_json_uint(w, "blocks_materialized_this_epoch", d->blocks_this_epoch);
         cli_json_cursor(w, "cursor_next", d->next);
-        if (run->source_count > 0)
-            write_sources(w, run);
+        if (run->source_count > 0) {
+            cli_json_object(w, "samples_by_dataset"); /* of mixed batches */
+            for (uint32_t s = 0; s < run->source_count; s++)
+                cli_json_uint(w, run->sources[s].dataset, run->source_samples[s]);
+            weir_json_end_object(w);
+        }
         weir_json_end_object(w);
     }
     weir_json_end_object(w);
 }
 
-static void write_path(weir_json_writer *w, const char *key, const char *path) {
-    weir_json_key(w, key);
-    if (path)
-        weir_json_text(w, path);
-    else
-        weir_json_null(w);
-}
-
-static void write_device(weir_json_writer *w, const cli_running *run, const weir_device *device) {
-    weir_run_metrics metrics;
-    weir_json_key(w, "device");
-    if (!device) {
-        weir_json_null(w);
-        return;
-    }
-    weir_run_measure(run->run, &metrics, NULL);
-    weir_json_object(w);
-    cli_json_text(w, "name", weir_device_describe(device)->name);
-    cli_json_uint(w, "compact_bytes", metrics.compact_bytes);
-    cli_json_uint(w, "unpinned_bytes", metrics.unpinned_bytes);
-    cli_json_uint(w, "verified", metrics.read_back);
-    weir_json_end_object(w);
-}
-
-static int print_json(const cli_running *run) {
+static int print_json(const cli_running *run, const weir_run_metrics *metrics,
+                      const weir_worker_metrics *workers) {
     const weir_run_info *info = weir_run_describe(run->run);
+    const char *signal = run->signal == SIGINT ? "SIGINT" : "SIGTERM";
     weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    double waited = run->loop_ns ? (double)metrics->prefetch.consumer_wait_ns / (double)run->loop_ns : 0;
+    cli_json_begin(&w);
     cli_json_uint(&w, "first_step", info->first_step);
     cli_json_uint(&w, "step", weir_run_step(run->run));
-    weir_json_key(&w, "end");
     if (info->end == WEIR_ENDLESS)
-        weir_json_null(&w);
+        cli_json_text(&w, "end", NULL);
     else
-        weir_json_uint(&w, info->end);
-    weir_json_key(&w, "stopped_by");
-    if (run->signal)
-        weir_json_text(&w, run->signal == SIGINT ? "SIGINT" : "SIGTERM");
-    else
-        weir_json_null(&w);
+        cli_json_uint(&w, "end", info->end);
+    cli_json_text(&w, "stopped_by", run->signal ? signal : NULL);
     cli_json_text(&w, "stage", weir_stage_name(info->stage));
     cli_json_text(&w, "policy", weir_policy_name(info->policy));
     cli_json_uint(&w, "world_size", info->world_size);
@@ -237,24 +163,37 @@ static int print_json(const cli_running *run) {
     cli_json_uint(&w, "bytes", run->bytes);
     write_seconds(&w, "seconds", run->loop_ns);
     write_seconds(&w, "first_batch_seconds", run->first_batch_ns);
-    write_rate(&w, "batches_per_second", run->batches, run->loop_ns);
-    write_rate(&w, "samples_per_second", run->samples, run->loop_ns);
-    write_rate(&w, "bytes_per_second", run->bytes, run->loop_ns);
-    weir_json_key(&w, "wait_share");
-    weir_json_double(&w, wait_share(run, run->loop_ns));
-    write_workers(&w, run);
-    write_stages(&w, run);
-    write_datasets(&w, run);
-    write_device(&w, run, info->device);
-    write_path(&w, "trace", info->trace);
-    write_path(&w, "checkpoint", info->checkpoint);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
+    cli_json_double(&w, "batches_per_second", per_second(run->batches, run->loop_ns));
+    cli_json_double(&w, "samples_per_second", per_second(run->samples, run->loop_ns));
+    cli_json_double(&w, "bytes_per_second", per_second(run->bytes, run->loop_ns));
+    cli_json_double(&w, "wait_share", waited < 1 ? waited : 1);
+    write_seconds(&w, "wait_seconds", metrics->prefetch.consumer_wait_ns);
+    cli_json_uint(&w, "stalls", metrics->prefetch.stalls);
+    write_parts(&w, run, metrics, workers);
+    if (info->device) {
+        cli_json_object(&w, "device");
+        cli_json_text(&w, "name", weir_device_describe(info->device)->name);
+        cli_json_uint(&w, "compact_bytes", metrics->compact_bytes);
+        cli_json_uint(&w, "unpinned_bytes", metrics->unpinned_bytes);
+        cli_json_uint(&w, "verified", metrics->read_back);
+        weir_json_end_object(&w);
+    } else {
+        cli_json_text(&w, "device", NULL);
+    }
+    cli_json_text(&w, "trace", info->trace);
+    cli_json_text(&w, "checkpoint", info->checkpoint);
+    return cli_print_object(&w);
 }
 
 int cli_run_print(const cli_running *run, bool as_json, bool with_files) {
+    weir_run_metrics metrics;
+    weir_worker_metrics *workers = calloc(weir_run_describe(run->run)->workers, sizeof *workers);
+    weir_run_measure(run->run, &metrics, workers);
+    int result = CLI_OK;
     if (as_json)
-        return print_json(run);
-    print_text(run, with_files);
-    return cli_flush();
+        result = print_json(run, &metrics, workers);
+    else
+        print_text(run, &metrics, with_files);
+    free(workers);
+    return result == CLI_OK ? cli_flush() : result;
 }

@@ -4,35 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-int cli_selection_read_token(const cli_command *self, cli_selection *selection, bool as_json) {
-    return cli_read_token(self, selection->token_hex, as_json, &selection->token, &selection->token_size);
-}
-
 void cli_selection_settle(cli_selection *selection, const weir_manifest *manifest) {
     if (!selection->stage)
         selection->stage = weir_manifest_describe(manifest)->stage == WEIR_STAGE_EVAL ? "eval" : "train";
 }
 
-void cli_selection_close(cli_selection *selection) {
-    free(selection->token);
-    selection->token = NULL;
-}
-
-int cli_read_verify(const cli_command *self, const char *text, weir_verify *out) {
-    weir_error error;
-    if (!text || weir_verify_parse(text, out, &error) == WEIR_OK)
-        return CLI_OK;
-    return cli_usage(self, "--verify takes none, touched or all, not '%s'", text);
-}
-
-weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, weir_verify verify,
+weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, const weir_store_options *options,
                             weir_error *error) {
-    weir_store_options options = {.size = sizeof options, .verify = verify};
-    return cli_stores_open_with(stores, paths, &options, error);
-}
-
-weir_status cli_stores_open_with(cli_stores *stores, const cli_texts *paths,
-                                 const weir_store_options *options, weir_error *error) {
     weir_status status = WEIR_OK;
     for (stores->count = 0; stores->count < paths->count && status == WEIR_OK;) {
         status = weir_store_open_with(NULL, paths->list[stores->count], options, &stores->list[stores->count],
@@ -60,7 +38,7 @@ weir_status cli_stores_population(const cli_stores *stores, const weir_manifest 
     *out = NULL;
     for (size_t i = 0; stage == WEIR_STAGE_TRAIN && i < stores->count; i++)
         if (weir_store_dataset(stores->list[i], selection->dataset, &stored, NULL) == WEIR_OK)
-            return weir_population_open(NULL, manifest, stores->list[i], selection->dataset, selection->token,
-                                        selection->token_size, out, error);
+            return weir_population_open(NULL, manifest, stores->list[i], selection->dataset,
+                                        selection->token.data, selection->token.size, out, error);
     return WEIR_OK;
 }

@@ -6,10 +6,9 @@
 #include "cli.h"
 
 typedef struct cli_selection {
-    const char *manifest, *dataset, *stage, *token_hex;
+    const char *manifest, *dataset, *stage;
     uint32_t world_size, rank;
-    uint8_t *token; /* read from token_hex by cli_selection_read_token; NULL: the manifest's own */
-    size_t token_size;
+    cli_bytes token; /* NULL: the manifest's own */
 } cli_selection;
 
 #define CLI_SELECTION_DEFAULT                                                                                \
@@ -20,7 +19,7 @@ typedef struct cli_selection {
     CLI_REQUIRED("--manifest", &(selection).manifest),                                                       \
         {"--dataset", CLI_TEXT, &(selection).dataset, dataset_is_required, false},                           \
         CLI_OPTION("--stage", &(selection).stage), CLI_OPTION("--world-size", &(selection).world_size),      \
-        CLI_OPTION("--rank", &(selection).rank), CLI_OPTION("--token", &(selection).token_hex)
+        CLI_OPTION("--rank", &(selection).rank), CLI_OPTION("--token", &(selection).token)
 
 /* Where in the dataset, of the commands that take a cursor. */
 #define CLI_CURSOR_OPTIONS(cursor)                                                                           \
@@ -42,28 +41,21 @@ typedef struct cli_selection {
 /* Sets the stage that the manifest's preset says, if none was given. */
 void cli_selection_settle(cli_selection *selection, const weir_manifest *manifest);
 
-/* Reads the token. CLI_OK, or the exit status after it has said what is wrong. Close frees it. */
-int cli_selection_read_token(const cli_command *self, cli_selection *selection, bool as_json);
-void cli_selection_close(cli_selection *selection);
-
-/* How stores are verified: --verify, NULL if it is not given. CLI_OK, or CLI_USAGE after it has said what
- * is wrong. */
+/* How stores are verified. */
 #define CLI_VERIFY_HELP                                                                                      \
     "  --verify V       what of the store is compared with its hashes: touched (default): each block when "  \
     "it\n"                                                                                                   \
     "                   is used first; all: everything, before the start; none\n"
-int cli_read_verify(const cli_command *self, const char *text, weir_verify *out);
 
-/* Opens the stores that were named; on failure none is open. Close takes a list that was never opened. */
+/* Opens the stores that were named, as the options say (NULL: as usual); on failure none is open. Close takes
+ * a list that was never opened. */
 typedef struct cli_stores {
     weir_store *list[CLI_TEXTS_MAX];
     uint8_t hashes[CLI_TEXTS_MAX][WEIR_HASH_SIZE]; /* of the stores, in their order */
     size_t count;
 } cli_stores;
-WEIR_CHECKED weir_status cli_stores_open_with(cli_stores *stores, const cli_texts *paths,
-                                              const weir_store_options *options, weir_error *error);
-WEIR_CHECKED weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths, weir_verify verify,
-                                         weir_error *error);
+WEIR_CHECKED weir_status cli_stores_open(cli_stores *stores, const cli_texts *paths,
+                                         const weir_store_options *options, weir_error *error);
 void cli_stores_close(cli_stores *stores);
 
 /* The population of a dataset in train, from the first of the stores that has it; NULL if training does not

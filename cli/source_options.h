@@ -4,22 +4,26 @@
 
 #include "cli.h"
 
+/* Those that are not members of a weir_ingest_options. */
 typedef struct cli_source_options {
     cli_texts nulls;
-    const char *delimiter;
-    const char *quote;
     bool header;
     bool no_header;
-    const char *pg_schema;
-    uint32_t timeout; /* seconds; 0: the default */
 } cli_source_options;
 
 /* Entries of a cli_option list. */
-#define CLI_SOURCE_OPTIONS(s)                                                                                \
-    CLI_OPTION("--null", &(s).nulls), CLI_OPTION("--delimiter", &(s).delimiter),                             \
-        CLI_OPTION("--quote", &(s).quote), CLI_OPTION("--header", &(s).header),                              \
-        CLI_OPTION("--no-header", &(s).no_header), CLI_OPTION("--pg-schema", &(s).pg_schema),                \
-        CLI_OPTION("--source-timeout", &(s).timeout)
+#define CLI_SOURCE_OPTIONS(s, ingest)                                                                        \
+    CLI_OPTION("--null", &(s).nulls), CLI_OPTION("--delimiter", &(ingest).csv.delimiter),                    \
+        CLI_OPTION("--quote", &(ingest).csv.quote), CLI_OPTION("--header", &(s).header),                     \
+        CLI_OPTION("--no-header", &(s).no_header), CLI_OPTION("--pg-schema", &(ingest).search_path),         \
+        CLI_OPTION("--source-timeout", &(ingest).silence_s)
+
+/* Puts what was given into the options of an ingest, which borrow from `source`. */
+static inline void cli_use_source(const cli_source_options *source, weir_ingest_options *out) {
+    out->csv.nulls = source->nulls.list;
+    out->csv.null_count = (uint32_t)source->nulls.count;
+    out->csv.header = source->header ? 1 : -(int)source->no_header;
+}
 
 #define CLI_SOURCE_USAGE                                                                                     \
     "[--null T]... [--delimiter C] [--quote C] [--header | --no-header]\n"                                   \
@@ -34,8 +38,5 @@ typedef struct cli_source_options {
     "  --no-header       CSV: the first line is a row\n"                                                     \
     "  --pg-schema S     PostgreSQL, DuckDB: the schemas to look for tables in, such as sales,public\n"      \
     "  --source-timeout S  give up if a server sends nothing for so many seconds (default: 3600)\n"
-
-/* Puts them into the options of an ingest, which borrow from `source`. */
-void cli_use_source(const cli_source_options *source, weir_ingest_options *out);
 
 #endif

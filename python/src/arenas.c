@@ -10,7 +10,7 @@ typedef struct py_arenas {
     py_shared shared;
     weir_device *device; /* NULL: the host */
     weir_arenas *arenas;
-    py_place place;
+    py_place place; /* there is nothing to wait for: its users fill it, on streams of theirs */
 } py_arenas;
 
 typedef struct py_backing {
@@ -18,8 +18,6 @@ typedef struct py_backing {
     weir_device *device;
     weir_backing *backing;
 } py_backing;
-
-static PyTypeObject *backing_type;
 
 static py_arenas *self_of(PyObject *self) {
     return (py_arenas *)((py_object *)self)->shared;
@@ -43,30 +41,7 @@ static void destroy_backing(py_shared *self) {
     free(b);
 }
 
-/* Memory of a plan is filled by its users, on streams of theirs. */
-static weir_status await_nothing(py_shared *owner, weir_stream stream, weir_error *error) {
-    (void)owner, (void)stream, (void)error;
-    return WEIR_OK;
-}
-
-static const py_place *place_of(const py_arenas *a) {
-    return a->device && !weir_device_describe(a->device)->is_host ? &a->place : NULL;
-}
-
 /* ---- Opening ----------------------------------------------------------------------------------- */
-
-static weir_status open_arenas(py_arenas *a, const weir_plan *plan, const char *device,
-                               weir_arenas_options *options, weir_error *error) {
-    weir_status status = device ? weir_device_open_named(NULL, device, &a->device, error) : WEIR_OK;
-    if (status != WEIR_OK)
-        return status;
-    if (a->device) {
-        options->memory = weir_device_memory(a->device);
-        a->place = (py_place){
-            .type = DL_CUDA, .id = (int32_t)weir_device_describe(a->device)->ordinal, .await = await_nothing};
-    }
-    return weir_arenas_open(NULL, plan, options, &a->arenas, error);
-}
 
 /* _open(plan, device or None, is_empty, reserves_capacity) */
 static PyObject *arenas_open(PyObject *class, PyObject *args) {
@@ -76,15 +51,21 @@ static PyObject *arenas_open(PyObject *class, PyObject *args) {
     weir_error error;
     if (!PyArg_ParseTuple(args, "O!zpp:_open", py_the.plan, &plan, &device, &is_empty, &reserves_capacity))
         return NULL;
-    py_arenas *shared = py_shared_new(sizeof *shared, destroy_arenas);
+    py_arenas *a = py_shared_new(sizeof *a, destroy_arenas);
     weir_arenas_options options = {
         .size = sizeof options, .is_empty = is_empty, .reserves_capacity = reserves_capacity};
-    if (!shared)
-        return NULL;
-    if (open_arenas(shared, py_plan_of(plan), device, &options, &error) == WEIR_OK)
-        return py_object_new((PyTypeObject *)class, &shared->shared);
-    py_drop(&shared->shared);
-    return py_raise(&error);
+    weir_status status = WEIR_OK;
+    if (a && device)
+        status = weir_device_open_named(NULL, device, &a->device, &error);
+    if (a && a->device) {
+        const weir_device_info *info = weir_device_describe(a->device);
+        options.memory = weir_device_memory(a->device);
+        if (!info->is_host)
+            a->place = (py_place){.type = DL_CUDA, .id = (int32_t)info->ordinal};
+    }
+    if (a && status == WEIR_OK)
+        status = weir_arenas_open(NULL, py_plan_of(plan), &options, &a->arenas, &error);
+    return py_opened(class, a, status, &error);
 }
 
 /* ---- Arrays ------------------------------------------------------------------------------------ */
@@ -103,7 +84,7 @@ static PyObject *array_of(PyObject *self, void *memory, const char *dtype, int r
                                          .rank = rank,
                                          .shape = shape,
                                          .is_writable = true,
-                                         .place = place_of(a)});
+                                         .place = a->place.type == DL_CUDA ? &a->place : NULL});
 }
 
 static bool read_shape(PyObject *tuple, uint64_t *shape, int *rank) {
@@ -262,7 +243,7 @@ static PyObject *arenas_remap(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "siO&O&OO&p:_remap", &arena, &target, py_to_uint64, &remap.offset,
                           py_to_uint64, &remap.bytes, &backing, py_to_uint64, &remap.backing_offset, &keeps))
         return NULL;
-    if (backing != Py_None && !PyObject_TypeCheck(backing, backing_type)) {
+    if (backing != Py_None && !PyObject_TypeCheck(backing, py_the.backing)) {
         PyErr_SetString(PyExc_TypeError, "a backing is a weir.Backing");
         return NULL;
     }
@@ -277,14 +258,6 @@ static PyObject *arenas_remap(PyObject *self, PyObject *args) {
     return py_done(weir_arenas_remap(self_of(self)->arenas, arena, strlen(arena), &remap, &error), &error);
 }
 
-static weir_status open_backing(py_backing *b, uint64_t size, const char *device, weir_error *error) {
-    weir_status status = device ? weir_device_open_named(NULL, device, &b->device, error) : WEIR_OK;
-    if (status != WEIR_OK)
-        return status;
-    weir_memory memory = b->device ? weir_device_memory(b->device) : (weir_memory){0};
-    return weir_backing_open(NULL, &memory, (size_t)size, &b->backing, error);
-}
-
 /* _open(size, device or None) */
 static PyObject *backing_open(PyObject *class, PyObject *args) {
     uint64_t size = 0;
@@ -292,22 +265,21 @@ static PyObject *backing_open(PyObject *class, PyObject *args) {
     weir_error error;
     if (!PyArg_ParseTuple(args, "O&z:_open", py_to_uint64, &size, &device))
         return NULL;
-    py_backing *shared = py_shared_new(sizeof *shared, destroy_backing);
-    if (!shared)
-        return NULL;
-    if (open_backing(shared, size, device, &error) == WEIR_OK)
-        return py_object_new((PyTypeObject *)class, &shared->shared);
-    py_drop(&shared->shared);
-    return py_raise(&error);
+    py_backing *b = py_shared_new(sizeof *b, destroy_backing);
+    weir_status status = WEIR_OK;
+    if (b && device)
+        status = weir_device_open_named(NULL, device, &b->device, &error);
+    weir_memory memory = b && b->device ? weir_device_memory(b->device) : (weir_memory){0};
+    if (b && status == WEIR_OK)
+        status = weir_backing_open(NULL, &memory, (size_t)size, &b->backing, &error);
+    return py_opened(class, b, status, &error);
 }
 
-static PyObject *backing_size(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *backing_size(PyObject *self, void *Py_UNUSED(closure)) {
     return PyLong_FromSize_t(weir_backing_size(backing_of(self)));
 }
 
-static PyObject *backing_handle(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *backing_handle(PyObject *self, void *Py_UNUSED(closure)) {
     return PyLong_FromUnsignedLongLong(weir_backing_handle(backing_of(self)));
 }
 
@@ -333,15 +305,6 @@ static PyMethodDef arenas_methods[] = {
      "state hash, in hex: the same for the same batch."},
     {NULL, NULL, 0, NULL}};
 
-static PyType_Slot arenas_slots[] = {{Py_tp_doc, "The memory of a plan; see weir.Arenas."},
-                                     {Py_tp_dealloc, py_object_dealloc},
-                                     {Py_tp_methods, arenas_methods},
-                                     {0, NULL}};
-
-static PyType_Spec arenas_spec = {
-    "weir._weir.Arenas", sizeof(py_object), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, arenas_slots};
-
 static PyMethodDef backing_methods[] = {
     {"_open", backing_open, METH_VARARGS | METH_CLASS, "Memory without addresses."}, {NULL, NULL, 0, NULL}};
 
@@ -351,17 +314,10 @@ static PyGetSetDef backing_attributes[] = {
      "The file's number on the host (a memfd), the driver's allocation handle on a GPU.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
-static PyType_Slot backing_slots[] = {{Py_tp_doc, "Memory without addresses; see weir.Backing."},
-                                      {Py_tp_dealloc, py_object_dealloc},
-                                      {Py_tp_methods, backing_methods},
-                                      {Py_tp_getset, backing_attributes},
-                                      {0, NULL}};
-
-static PyType_Spec backing_spec = {
-    "weir._weir.Backing", sizeof(py_object), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, backing_slots};
-
-int py_add_arenas(PyObject *module) {
-    backing_type = py_add_type(module, &backing_spec);
-    return backing_type && py_add_type(module, &arenas_spec) ? 0 : -1;
+bool py_add_arenas(PyObject *module) {
+    return py_add_shell(module, &py_the.backing, "weir._weir.Backing",
+                        "Memory without addresses; see weir.Backing.", backing_methods, backing_attributes,
+                        NULL) &&
+           py_add_shell(module, NULL, "weir._weir.Arenas", "The memory of a plan; see weir.Arenas.",
+                        arenas_methods, NULL, NULL);
 }

@@ -87,23 +87,25 @@ static array *array_like(const array *self) {
     return other;
 }
 
-PyObject *py_array_of_block(py_block *block, const char *dtype, uint64_t count) {
+PyObject *py_array_of_block(py_block *block, const char *dtype, uint64_t count, uint64_t width) {
+    uint64_t shape[] = {count, width};
+    if (!block)
+        return NULL;
     PyObject *made = py_array_new(&(py_array_spec){.owner = &block->shared,
                                                    .data = block->data,
                                                    .dtype = dtype,
-                                                   .rank = 1,
-                                                   .shape = &count,
+                                                   .rank = width ? 2 : 1,
+                                                   .shape = shape,
                                                    .is_writable = true});
-    py_drop(&block->shared);
+    py_drop(block);
     return made;
 }
 
 PyObject *py_array_of_indices(uint64_t count, uint64_t **data) {
     py_block *block = count > SIZE_MAX / 8 ? (py_block *)PyErr_NoMemory() : py_block_new((size_t)count * 8);
-    if (!block)
-        return NULL;
-    *data = (uint64_t *)(void *)block->data;
-    return py_array_of_block(block, "uint64", count);
+    if (block)
+        *data = (uint64_t *)(void *)block->data;
+    return py_array_of_block(block, "uint64", count, 0);
 }
 
 static void array_dealloc(PyObject *object) {
@@ -205,7 +207,8 @@ static bool await_on(const array *self, PyObject *stream) {
         PyErr_SetString(PyExc_ValueError, "a stream is a handle, 1, 2, -1 or None");
         return false;
     }
-    if (self->place->await(self->owner, number == 1 ? 0 : (weir_stream)number, &error) == WEIR_OK)
+    if (!self->place->await ||
+        self->place->await(self->owner, number == 1 ? 0 : (weir_stream)number, &error) == WEIR_OK)
         return true;
     py_raise(&error);
     return false;
@@ -262,8 +265,7 @@ PyObject *py_array_capsule_as(PyObject *object, uint8_t code) {
     return py_export_capsule(export, false);
 }
 
-static PyObject *array_dlpack_device(PyObject *object, PyObject *nothing) {
-    (void)nothing;
+static PyObject *array_dlpack_device(PyObject *object, PyObject *Py_UNUSED(nothing)) {
     const py_place *place = ((const array *)object)->place;
     return Py_BuildValue("(ii)", place ? place->type : DL_CPU, place ? place->id : 0);
 }
@@ -273,9 +275,7 @@ static PyObject *array_dlpack_device(PyObject *object, PyObject *nothing) {
 static PyObject *tuple_of(const Py_ssize_t *numbers, int count) {
     PyObject *tuple = PyTuple_New(count);
     for (int k = 0; tuple && k < count; k++) {
-        PyObject *number = PyLong_FromSsize_t(numbers[k]);
-        if (!number || PyTuple_SetItem(tuple, k, number) != 0)
-            Py_CLEAR(tuple);
+        py_put(&tuple, k, PyLong_FromSsize_t(numbers[k]));
     }
     return tuple;
 }
@@ -317,8 +317,7 @@ static PyObject *get_attribute(PyObject *object, void *which) {
     return NULL;
 }
 
-static PyObject *get_interface(PyObject *object, void *closure) {
-    (void)closure;
+static PyObject *get_interface(PyObject *object, void *Py_UNUSED(closure)) {
     const array *self = (const array *)object;
     if (self->place) {
         PyErr_SetString(PyExc_AttributeError, "the array lies on a device");
@@ -385,9 +384,7 @@ static PyObject *list_of(const array *self, int axis, const uint8_t *at) {
         return element(self->dtype, at);
     PyObject *list = PyList_New(self->shape[axis]);
     for (Py_ssize_t i = 0; list && i < self->shape[axis]; i++) {
-        PyObject *item = list_of(self, axis + 1, at + i * self->strides[axis]);
-        if (!item || PyList_SetItem(list, i, item) != 0)
-            Py_CLEAR(list);
+        py_put(&list, i, list_of(self, axis + 1, at + i * self->strides[axis]));
     }
     return list;
 }
@@ -455,8 +452,7 @@ static PyObject *array_item(PyObject *self, Py_ssize_t index) {
     return item;
 }
 
-static PyObject *array_tolist(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *array_tolist(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     return is_reachable((const array *)self) ? list_of((const array *)self, 0, ((const array *)self)->data)
                                              : NULL;
 }
@@ -469,20 +465,17 @@ static PyObject *convert(PyObject *self, const char *function) {
     return result;
 }
 
-static PyObject *array_numpy(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *array_numpy(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     return convert(self, "to_numpy");
 }
 
 /* numpy asks for this where the buffer protocol has failed, and would make an object of the array without it.
  */
-static PyObject *array_array(PyObject *self, PyObject *args, PyObject *kwargs) {
-    (void)args, (void)kwargs;
+static PyObject *array_array(PyObject *self, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs)) {
     return is_reachable((const array *)self) ? convert(self, "to_numpy") : NULL;
 }
 
-static PyObject *array_torch(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *array_torch(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     return convert(self, "to_torch");
 }
 
@@ -549,7 +542,6 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {"weir._weir.Array", sizeof(array), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
-int py_add_array(PyObject *module) {
-    py_the.array = py_add_type(module, &spec);
-    return py_the.array ? 0 : -1;
+bool py_add_array(PyObject *module) {
+    return py_add_type(module, &py_the.array, &spec);
 }

@@ -35,9 +35,8 @@ static int open_stream(void *context, struct ArrowArrayStream *out) {
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *table = PyObject_CallNoArgs(self->function);
     bool is_taken = table && take_stream(table, out);
-    if (!is_taken && !self->failure->type)
-        PyErr_Fetch(&self->failure->type, &self->failure->value, &self->failure->traceback);
-    PyErr_Clear();
+    if (!is_taken)
+        py_keep_failure(self->failure);
     Py_XDECREF(table);
     PyGILState_Release(gil);
     return is_taken ? 0 : EIO;

@@ -21,35 +21,25 @@ static void destroy_attention(py_shared *self) {
     free(self);
 }
 
-static weir_status open_attention(py_attention *shared, const char *library, uint32_t ordinal,
-                                  weir_error *error) {
-    weir_device_options options = {.size = sizeof options,
-                                   .library = library && strchr(library, '/') ? library : NULL,
-                                   .compiler = library && strchr(library, '/') ? library : NULL,
-                                   .ordinal = ordinal};
-    weir_status status = library ? weir_device_open(NULL, &options, &shared->device, error) : WEIR_OK;
-    return status ? status : weir_attention_open(NULL, shared->device, &shared->attention, error);
-}
-
 /* _open(None, "cuda" or the path of a driver, the device's number) */
 static PyObject *attention_open(PyObject *class, PyObject *args) {
     const char *library = NULL;
-    uint32_t ordinal = 0;
+    weir_device_options options = {.size = sizeof options};
+    weir_status status = WEIR_OK;
     weir_error error;
-    if (!PyArg_ParseTuple(args, "zO&:_open", &library, py_to_uint32, &ordinal))
+    if (!PyArg_ParseTuple(args, "zO&:_open", &library, py_to_uint32, &options.ordinal))
         return NULL;
+    options.library = options.compiler = library && strchr(library, '/') ? library : NULL;
     py_attention *shared = py_shared_new(sizeof *shared, destroy_attention);
-    if (!shared)
-        return NULL;
-    if (open_attention(shared, library, ordinal, &error) == WEIR_OK)
-        return py_object_new((PyTypeObject *)class, &shared->shared);
-    py_drop(&shared->shared);
-    return py_raise(&error);
+    if (shared && library)
+        status = weir_device_open(NULL, &options, &shared->device, &error);
+    if (shared && status == WEIR_OK)
+        status = weir_attention_open(NULL, shared->device, &shared->attention, &error);
+    return py_opened(class, shared, status, &error);
 }
 
 /* _lists_size(B, S, R) */
-static PyObject *attention_lists_size(PyObject *class, PyObject *args) {
-    (void)class;
+static PyObject *attention_lists_size(PyObject *Py_UNUSED(class), PyObject *args) {
     uint32_t sequences, length, rows;
     uint64_t size;
     weir_error error;
@@ -68,8 +58,7 @@ static PyObject *attention_lists_size(PyObject *class, PyObject *args) {
         if ((shared)->device) {                                                                              \
             status = call;                                                                                   \
         } else {                                                                                             \
-            Py_BEGIN_ALLOW_THREADS status = call;                                                            \
-            Py_END_ALLOW_THREADS                                                                             \
+            PY_UNLOCKED(status = call);                                                                      \
         }                                                                                                    \
     } while (0)
 
@@ -135,8 +124,7 @@ static PyObject *attention_run(PyObject *self, PyObject *args) {
 }
 
 /* _mask(lists, B, S, R, pattern, out) */
-static PyObject *attention_mask(PyObject *class, PyObject *args) {
-    (void)class;
+static PyObject *attention_mask(PyObject *Py_UNUSED(class), PyObject *args) {
     ull lists, out;
     uint32_t sequences, length, rows;
     int pattern;
@@ -149,18 +137,15 @@ static PyObject *attention_mask(PyObject *class, PyObject *args) {
     return status == WEIR_OK ? Py_NewRef(Py_None) : py_raise(&error);
 }
 
-int py_add_attention(PyObject *module) {
-    static PyMethodDef methods[] = {
-        {"_open", attention_open, METH_VARARGS | METH_CLASS, "Attention on the host or on a device."},
-        {"_lists_size", attention_lists_size, METH_VARARGS | METH_STATIC, "The bytes of lists."},
-        {"_lists", attention_lists, METH_VARARGS, "Makes the lists of a batch."},
-        {"_run", attention_run, METH_VARARGS, "Attention forward or backward."},
-        {"_mask", attention_mask, METH_VARARGS | METH_STATIC, "Lists of the host as a mask."},
-        {NULL, NULL, 0, NULL}};
-    static PyType_Slot slots[] = {{Py_tp_dealloc, py_object_dealloc}, {Py_tp_methods, methods}, {0, NULL}};
-    static PyType_Spec spec = {.name = "weir._weir.Attention",
-                               .basicsize = sizeof(py_object),
-                               .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                               .slots = slots};
-    return py_add_type(module, &spec) ? 0 : -1;
+static PyMethodDef methods[] = {
+    {"_open", attention_open, METH_VARARGS | METH_CLASS, "Attention on the host or on a device."},
+    {"_lists_size", attention_lists_size, METH_VARARGS | METH_STATIC, "The bytes of lists."},
+    {"_lists", attention_lists, METH_VARARGS, "Makes the lists of a batch."},
+    {"_run", attention_run, METH_VARARGS, "Attention forward or backward."},
+    {"_mask", attention_mask, METH_VARARGS | METH_STATIC, "Lists of the host as a mask."},
+    {NULL, NULL, 0, NULL}};
+
+bool py_add_attention(PyObject *module) {
+    return py_add_shell(module, NULL, "weir._weir.Attention", "Attention on the host or on a device.",
+                        methods, NULL, NULL);
 }

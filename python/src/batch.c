@@ -11,9 +11,8 @@
 static void destroy_sources(py_shared *self) {
     py_sources *sources = (py_sources *)self;
     for (size_t i = 0; i < sources->count; i++)
-        py_drop(&sources->stores[i]->shared);
-    if (sources->manifest)
-        py_drop(&sources->manifest->shared);
+        py_drop(sources->stores[i]);
+    py_drop(sources->manifest);
     free(sources->opened);
     free(sources);
 }
@@ -28,7 +27,7 @@ py_sources *py_sources_new(PyObject *stores, PyObject *manifest) {
     if (!sources)
         return NULL;
     if (manifest != Py_None)
-        sources->manifest = (py_manifest *)py_keep(((py_object *)manifest)->shared);
+        sources->manifest = py_keep(((py_object *)manifest)->shared);
     sources->opened = malloc(room + 1);
     bool is_complete = sources->opened != NULL;
     if (!is_complete)
@@ -40,13 +39,13 @@ py_sources *py_sources_new(PyObject *stores, PyObject *manifest) {
             PyErr_Format(PyExc_TypeError, "expected a weir.Store, not %R", store);
             break;
         }
-        py_store *kept = (py_store *)py_keep(((py_object *)store)->shared);
+        py_store *kept = py_keep(((py_object *)store)->shared);
         sources->opened[sources->count] = kept->store;
         sources->stores[sources->count++] = kept;
     }
     if (is_complete)
         return sources;
-    py_drop(&sources->shared);
+    py_drop(sources);
     return NULL;
 }
 
@@ -62,27 +61,8 @@ static void destroy_built(py_shared *self) {
     built *batch = (built *)self;
     weir_batch_buffer_close(batch->buffer);
     weir_batch_builder_close(batch->builder);
-    py_drop(&batch->sources->shared);
+    py_drop(batch->sources);
     free(batch);
-}
-
-static weir_status build(built *out, weir_batch_options *options, weir_cursor cursor, weir_error *error) {
-    options->store = out->sources->stores[0]->store;
-    options->stores = out->sources->opened;
-    options->store_count = out->sources->count;
-    options->manifest = out->sources->manifest->manifest;
-    weir_status status = weir_batch_builder_open(NULL, options, &out->builder, error);
-    if (status == WEIR_OK)
-        status = weir_batch_buffer_open(&out->builder, 1, NULL, &out->buffer, error);
-    if (status == WEIR_OK)
-        status = weir_batch_build(out->builder, cursor, out->buffer, error);
-    if (status == WEIR_OK) {
-        out->base.batch = weir_batch_view(out->buffer);
-        out->base.store = out->base.batch->source_count > 0 ? NULL : options->store;
-        out->base.sources = &out->sources->shared;
-        out->base.dataset = weir_manifest_find(options->manifest, options->dataset);
-    }
-    return status;
 }
 
 /* _build(stores, manifest, dataset, stage, rank, world_size, token, any_hash, pad, with_digests, epoch,
@@ -93,7 +73,7 @@ static PyObject *batch_build(PyObject *class, PyObject *args) {
     int any_hash = 0, pad = 0, with_digests = 0;
     uint64_t step = 0;
     weir_cursor cursor;
-    py_bytes token = {NULL, NULL, 0};
+    py_bytes token;
     weir_batch_options options = {.size = sizeof options};
     if (!PyArg_ParseTuple(args, "O!O!ssO&O&O&pppO&O&O&:_build", &PyTuple_Type, &stores, py_the.manifest,
                           &manifest, &options.dataset, &stage, py_to_uint32, &options.rank, py_to_uint32,
@@ -107,58 +87,59 @@ static PyObject *batch_build(PyObject *class, PyObject *args) {
     options.pad = pad;
     options.with_digests = with_digests;
     built *out = py_shared_new(sizeof *out, destroy_built);
-    if (out && !(out->sources = py_sources_new(stores, manifest))) {
-        free(out);
-        out = NULL;
+    if (!out || !(out->sources = py_sources_new(stores, manifest))) {
+        py_drop(out);
+        return NULL;
     }
+    out->base.step = step;
+    options.store = out->sources->stores[0]->store;
+    options.stores = out->sources->opened;
+    options.store_count = out->sources->count;
+    options.manifest = out->sources->manifest->manifest;
     weir_error error;
-    weir_status status = WEIR_OK;
-    if (out) {
-        out->base.step = step;
-        status = weir_stage_parse(stage, &options.stage, &error);
-        if (status == WEIR_OK)
-            status = build(out, &options, cursor, &error);
+    weir_status status = weir_stage_parse(stage, &options.stage, &error);
+    if (status == WEIR_OK)
+        status = weir_batch_builder_open(NULL, &options, &out->builder, &error);
+    if (status == WEIR_OK)
+        status = weir_batch_buffer_open(&out->builder, 1, NULL, &out->buffer, &error);
+    if (status == WEIR_OK)
+        status = weir_batch_build(out->builder, cursor, out->buffer, &error);
+    if (status == WEIR_OK) {
+        out->base.batch = weir_batch_view(out->buffer);
+        out->base.store = out->base.batch->source_count > 0 ? NULL : options.store;
+        out->base.sources = &out->sources->shared;
+        out->base.dataset = weir_manifest_find(options.manifest, options.dataset);
     }
-    Py_XDECREF(token.holder);
-    if (out && status == WEIR_OK)
-        return py_object_new((PyTypeObject *)class, &out->base.shared);
-    if (out) {
-        py_drop(&out->base.shared);
-        py_raise(&error);
-    }
-    return NULL;
+    return py_opened(class, out, status, &error);
 }
 
-/* A copy: the header, then everything that it points to. */
+/* A copy: the header, the tensors, then everything else that it points to. */
 typedef struct copied {
     py_batch base;
     weir_batch view;
-    uint64_t *epochs;
-    uint64_t *rows;
-    uint64_t *sample_digests;
-    weir_batch_source *mix; /* the sources */
     _Alignas(256) uint8_t data[];
 } copied;
 
 static void destroy_copied(py_shared *self) {
-    copied *copy = (copied *)self;
-    py_drop(copy->base.sources);
-    free(copy->epochs);
-    free(copy->rows);
-    free(copy->sample_digests);
-    free(copy->mix);
-    free(copy);
+    py_drop(((copied *)self)->base.sources);
+    free(self);
 }
 
-static void *copy_of(const void *data, size_t size) {
-    void *copy = data ? malloc(size + 1) : NULL;
-    return copy ? memcpy(copy, data, size) : NULL;
+/* Copies what a batch points to, if it does, to the end of its copy. */
+static void *copy_to(uint8_t **end, const void *data, size_t size) {
+    void *copy = *end;
+    if (!data)
+        return NULL;
+    *end += size;
+    return memcpy(copy, data, size);
 }
 
 py_batch *py_batch_copy(const py_batch *from) {
     const weir_batch *batch = from->batch;
-    size_t size = (sizeof(copied) + (size_t)batch->size + 255) / 256 * 256;
-    copied *copy = aligned_alloc(256, size);
+    size_t count = batch->sequence_count, tensors = ((size_t)batch->size + 7) / 8 * 8;
+    size_t rows = 8 * count * batch->row_stride, sources = batch->source_count * sizeof *batch->sources;
+    size_t size = sizeof(copied) + tensors + rows + sources + 16 * count;
+    copied *copy = aligned_alloc(256, (size + 255) / 256 * 256);
     if (!copy) {
         PyErr_NoMemory();
         return NULL;
@@ -170,32 +151,24 @@ py_batch *py_batch_copy(const py_batch *from) {
     copy->base.batch = &copy->view;
     copy->base.is_own = true;
     memcpy(copy->data, batch->data, (size_t)batch->size);
-    size_t count = batch->sequence_count;
-    copy->view.data = copy->data;
-    copy->view.epochs = copy->epochs = copy_of(batch->epochs, 8 * count);
-    copy->view.rows = copy->rows = copy_of(batch->rows, 8 * count * batch->row_stride);
-    copy->view.sample_digests = copy->sample_digests =
-        copy_of(batch->has_digests ? batch->sample_digests : NULL, 8 * count);
-    uint32_t sources =
-        batch->source_count; /* with the manifest's own keys: what keeps the copy keeps the manifest */
-    copy->view.sources = copy->mix =
-        copy_of(sources > 0 ? batch->sources : NULL, sources * sizeof *batch->sources);
-    for (uint32_t i = 0; copy->mix && i < sources; i++) {
+    uint8_t *end = copy->data + tensors;
+    weir_batch_source *mix = copy_to(&end, sources > 0 ? batch->sources : NULL, sources);
+    for (uint32_t i = 0; i < batch->source_count; i++) { /* what keeps the copy keeps the manifest */
         const weir_manifest *manifest = ((const py_sources *)from->sources)->manifest->manifest;
-        copy->mix[i].dataset = weir_manifest_find(manifest, copy->mix[i].dataset)->key;
+        mix[i].dataset = weir_manifest_find(manifest, mix[i].dataset)->key;
     }
+    copy->view.data = copy->data;
+    copy->view.sources = mix;
+    copy->view.epochs = copy_to(&end, batch->epochs, 8 * count);
+    copy->view.rows = copy_to(&end, batch->rows, rows);
+    copy->view.sample_digests = copy_to(&end, batch->has_digests ? batch->sample_digests : NULL, 8 * count);
     copy->view.dataset_ids = NULL; /* the tensor has them */
     copy->view.indices = NULL;
     copy->view.anchor_rows = NULL;
     copy->view.group_digests = NULL;
     copy->view.visits = NULL;
     copy->view.compact = copy->view.rules = NULL;
-    if (copy->epochs && copy->rows && (copy->sample_digests || !batch->has_digests) &&
-        (copy->mix || batch->source_count == 0))
-        return &copy->base;
-    py_drop(&copy->base.shared);
-    PyErr_NoMemory();
-    return NULL;
+    return &copy->base;
 }
 
 /* ---- What is in a batch ------------------------------------------------------------------------ */
@@ -227,8 +200,7 @@ static PyObject *get_item(PyObject *self, PyObject *key) {
 }
 
 /* All tensors as a dict: one call instead of one for each. */
-static PyObject *arrays(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *arrays(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const weir_batch *batch = batch_of(self)->batch;
     PyObject *all = PyDict_New();
     for (int id = 0; all && id < WEIR_TENSORS; id++)
@@ -274,25 +246,17 @@ static PyObject *capsules(PyObject *self, PyObject *args) {
 /* ---- Groups ------------------------------------------------------------------------------------ */
 
 /* _group(): (group, role) of each sequence, in memory of their own. */
-static PyObject *batch_group(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *batch_group(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const weir_batch *batch = batch_of(self)->batch;
     size_t count = batch->sequence_count;
     py_block *groups = py_block_new(8 * count), *roles = py_block_new(count);
-    if (!groups || !roles) {
-        py_drop(groups ? &groups->shared : NULL);
-        py_drop(roles ? &roles->shared : NULL);
-        return NULL;
-    }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; groups && roles && i < count; i++) {
         int64_t group = i / batch->group_size;
         memcpy(groups->data + 8 * (size_t)i, &group, sizeof group);
         roles->data[i] = (uint8_t)weir_batch_role(batch, i);
     }
-    PyObject *first = py_array_of_block(groups, "int64", count),
-             *second = py_array_of_block(roles, "uint8", count);
-    return first && second ? Py_BuildValue("(NN)", first, second)
-                           : (Py_XDECREF(first), Py_XDECREF(second), NULL);
+    return Py_BuildValue("(NN)", py_array_of_block(groups, "int64", count, 0),
+                         py_array_of_block(roles, "uint8", count, 0));
 }
 
 /* Whether all sequences are of one dataset; else an exception says where to look. */
@@ -373,8 +337,7 @@ static bool add_edges_of(const py_batch *owner, uint32_t i, edge_list *list) {
 }
 
 /* _edges(): uint32 [E, 4], each an edge type of the store, the sequence, and its rows child and parent. */
-static PyObject *batch_edges(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *batch_edges(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const py_batch *owner = batch_of(self);
     edge_list list = {NULL, 0, 0};
     if (!is_of_one(self))
@@ -387,17 +350,10 @@ static PyObject *batch_edges(PyObject *self, PyObject *nothing) {
     for (uint32_t i = 0; is_complete && i < owner->batch->sequence_count; i++)
         is_complete = add_edges_of(owner, i, &list);
     py_block *block = is_complete ? py_block_new(list.count * sizeof *list.items) : NULL;
-    PyObject *array = NULL;
-    if (block) {
-        uint64_t shape[] = {list.count, 4};
-        if (list.count > 0)
-            memcpy(block->data, list.items, list.count * sizeof *list.items);
-        array = py_array_new(&(py_array_spec){
-            .owner = &block->shared, .data = block->data, .dtype = "uint32", .rank = 2, .shape = shape});
-        py_drop(&block->shared);
-    }
+    if (block && list.count > 0)
+        memcpy(block->data, list.items, list.count * sizeof *list.items);
     free(list.items);
-    return array;
+    return py_array_of_block(block, "uint32", list.count, 4);
 }
 
 static Py_ssize_t length(PyObject *self) {
@@ -430,10 +386,9 @@ static PyObject *get_field(PyObject *self, void *closure) {
     return part(self, field);
 }
 
-static PyObject *get_rows(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_rows(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_batch *batch = batch_of(self)->batch;
-    uint64_t shape[] = {batch->sequence_count, batch->row_stride}, count = shape[0] * shape[1];
+    uint64_t count = (uint64_t)batch->sequence_count * batch->row_stride;
     if (!batch->rows)
         Py_RETURN_NONE;
     /* 32 bits hold every RowIdx of the batch if no store of it is of format 2. */
@@ -443,20 +398,11 @@ static PyObject *get_rows(PyObject *self, void *closure) {
     if (!is_short)
         return beside(self, batch->rows, "uint64", batch->row_stride);
     py_block *block = py_block_new(4 * count);
-    if (!block)
-        return NULL;
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; block && i < count; i++) {
         uint32_t row = (uint32_t)batch->rows[i];
         memcpy(block->data + 4 * i, &row, sizeof row);
     }
-    PyObject *array = py_array_new(&(py_array_spec){.owner = &block->shared,
-                                                    .data = block->data,
-                                                    .dtype = "uint32",
-                                                    .rank = 2,
-                                                    .shape = shape,
-                                                    .is_writable = true});
-    py_drop(&block->shared);
-    return array;
+    return py_array_of_block(block, "uint32", batch->sequence_count, batch->row_stride);
 }
 
 typedef enum attribute {
@@ -536,15 +482,13 @@ static PyObject *get_task_number(PyObject *self, void *closure) {
     return is_of_one(self) ? get_number(self, closure) : NULL;
 }
 
-static PyObject *batch_copy(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *batch_copy(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     py_batch *from = batch_of(self);
     if (from->place || !from->batch->rows) {
         PyErr_SetString(PyExc_ValueError, "a batch of a device cannot be copied; clone its tensors");
         return NULL;
     }
-    py_batch *copy = py_batch_copy(from);
-    return copy ? py_object_new(Py_TYPE(self), &copy->shared) : NULL;
+    return py_object_new((PyObject *)Py_TYPE(self), py_batch_copy(from));
 }
 
 static PyMethodDef methods[] = {
@@ -626,9 +570,7 @@ static PyType_Spec spec = {"weir._weir.Batch", sizeof(py_object), 0,
 static bool add_list(PyObject *module, const char *name, const char *const (*parts)[2], Py_ssize_t count) {
     PyObject *list = PyTuple_New(count);
     for (Py_ssize_t i = 0; list && i < count; i++) {
-        PyObject *pair = Py_BuildValue("(ss)", parts[i][0], parts[i][1]);
-        if (!pair || PyTuple_SetItem(list, i, pair) != 0)
-            Py_CLEAR(list);
+        py_put(&list, i, Py_BuildValue("(ss)", parts[i][0], parts[i][1]));
     }
     bool is_added = list && PyModule_AddObjectRef(module, name, list) == 0;
     Py_XDECREF(list);
@@ -638,17 +580,15 @@ static bool add_list(PyObject *module, const char *name, const char *const (*par
 #define CARRIER(id, size, dtype, tensor)    #tensor,
 #define STYPE(id, number, name, value, ...) {#name, carriers[WEIR_VALUE_##value]},
 
-int py_add_batch(PyObject *module) {
+bool py_add_batch(PyObject *module) {
     static const char *const carriers[] = {WEIR_VALUES(CARRIER)};
     const char *const stypes[][2] = {WEIR_STYPES(STYPE)}; /* and the tensors that carry their values */
     static const char *const tensors[][2] = {WEIR_BATCH_TENSORS(PART)};
     static const char *const optional[][2] = {WEIR_OPTIONAL_TENSORS(PART)};
     static const char *const fields[][2] = {WEIR_BATCH_FIELDS(PART)};
-    py_the.batch = py_add_type(module, &spec);
-    return py_the.batch && add_list(module, "TENSORS", tensors, WEIR_FIRST_OPTIONAL) &&
-                   add_list(module, "OPTIONAL_TENSORS", optional, WEIR_TENSORS - WEIR_FIRST_OPTIONAL) &&
-                   add_list(module, "FIELDS", fields, sizeof fields / sizeof fields[0]) &&
-                   add_list(module, "STYPES", stypes, sizeof stypes / sizeof stypes[0])
-               ? 0
-               : -1;
+    return py_add_type(module, &py_the.batch, &spec) &&
+           add_list(module, "TENSORS", tensors, WEIR_FIRST_OPTIONAL) &&
+           add_list(module, "OPTIONAL_TENSORS", optional, WEIR_TENSORS - WEIR_FIRST_OPTIONAL) &&
+           add_list(module, "FIELDS", fields, sizeof fields / sizeof fields[0]) &&
+           add_list(module, "STYPES", stypes, sizeof stypes / sizeof stypes[0]);
 }

@@ -74,8 +74,7 @@ static void destroy_contexts(py_shared *self) {
         free(c->buffers[i].items);
         free(c->builders[i].items);
     }
-    if (c->sources)
-        py_drop(&c->sources->shared);
+    py_drop(c->sources);
     pthread_mutex_destroy(&c->lock);
     free(c->task);
     free(c->key);
@@ -88,7 +87,7 @@ static void destroy_answered(py_shared *self) {
     py_contexts *c = batch->contexts;
     if (batch->buffer && !put(c, &c->buffers[batch->size], batch->buffer, BUFFERS_KEPT))
         weir_batch_buffer_close(batch->buffer);
-    py_drop(&c->shared);
+    py_drop(c);
     free(batch);
 }
 
@@ -226,14 +225,9 @@ static PyObject *contexts_build(PyObject *self, PyObject *args) {
     if (out) {
         weir_error error;
         weir_status status = WEIR_OK;
-        out->contexts = (py_contexts *)py_keep(&c->shared);
-        Py_BEGIN_ALLOW_THREADS status = answer(c, r.list, (uint32_t)r.count, out, &error);
-        Py_END_ALLOW_THREADS if (status == WEIR_OK) result =
-            py_object_new((PyTypeObject *)class, &out->base.shared);
-        else {
-            py_drop(&out->base.shared);
-            py_raise(&error);
-        }
+        out->contexts = py_keep(c);
+        PY_UNLOCKED(status = answer(c, r.list, (uint32_t)r.count, out, &error));
+        result = py_opened(class, out, status, &error);
     }
     free(r.list);
     free(r.values);
@@ -242,24 +236,16 @@ static PyObject *contexts_build(PyObject *self, PyObject *args) {
 
 /* ---- The type ---------------------------------------------------------------------------------- */
 
-static char *copy_text(const char *text) {
-    size_t size = strlen(text) + 1;
-    char *copy = malloc(size);
-    return copy ? memcpy(copy, text, size) : NULL;
-}
-
 static bool fill(py_contexts *c, const char *task, const py_bytes *token) {
-    const char *name = weir_store_describe(c->sources->stores[0]->store)->name;
-    size_t size = strlen(name) + strlen(task) + sizeof "//context";
-    c->task = copy_text(task);
-    c->key = malloc(size);
+    c->task = strdup(task);
+    if (asprintf(&c->key, "%s/%s/context", weir_store_describe(c->sources->stores[0]->store)->name, task) < 0)
+        c->key = NULL;
     c->token = token->data ? malloc(token->size + 1) : NULL;
     c->token_size = token->size;
     if (!c->task || !c->key || (token->data && !c->token)) {
         PyErr_NoMemory();
         return false;
     }
-    snprintf(c->key, size, "%s/%s/context", name, task);
     if (token->data)
         memcpy(c->token, token->data, token->size);
     c->dataset = (weir_dataset){.key = c->key, .id = c->key, .version = ""};
@@ -273,7 +259,7 @@ static PyObject *contexts_open(PyObject *class, PyObject *args) {
     const char *task = NULL;
     int with_digests = 0;
     uint32_t threads = 0;
-    py_bytes token = {NULL, NULL, 0};
+    py_bytes token;
     if (!PyArg_ParseTuple(args, "O!O!sO&pO&:_open", &PyTuple_Type, &stores, py_the.manifest, &manifest, &task,
                           py_to_bytes, &token, &with_digests, py_to_uint32, &threads))
         return NULL;
@@ -288,17 +274,15 @@ static PyObject *contexts_open(PyObject *class, PyObject *args) {
         c->sources = py_sources_new(stores, manifest);
         is_complete = c->sources && fill(c, task, &token);
     }
-    Py_XDECREF(token.holder);
     if (is_complete) {
         weir_batch_builder *builder = NULL;
-        Py_BEGIN_ALLOW_THREADS status = open_builder(c, 0, &builder, &error);
-        Py_END_ALLOW_THREADS if (status != WEIR_OK) py_raise(&error);
+        PY_UNLOCKED(status = open_builder(c, 0, &builder, &error));
         if (builder && !put(c, &c->builders[0], builder, SIZE_MAX))
             weir_batch_builder_close(builder);
     }
-    if (is_complete && status == WEIR_OK)
-        return py_object_new((PyTypeObject *)class, &c->shared);
-    py_drop(c ? &c->shared : NULL);
+    if (is_complete)
+        return py_opened(class, c, status, &error);
+    py_drop(c);
     return NULL;
 }
 
@@ -307,17 +291,7 @@ static PyMethodDef methods[] = {
     {"_build", contexts_build, METH_VARARGS, "A batch of requests: (key or row, time, seed) each."},
     {NULL, NULL, 0, NULL}};
 
-static PyType_Slot slots[] = {{Py_tp_doc, "Batches of requests to a task; see weir.Contexts."},
-                              {Py_tp_dealloc, py_object_dealloc},
-                              {Py_tp_methods, methods},
-                              {0, NULL}};
-
-static PyType_Spec spec = {"weir._weir.Contexts", sizeof(py_object), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                           slots};
-
-int py_add_contexts(PyObject *module) {
-    PyTypeObject *type = py_add_type(module, &spec);
-    Py_XDECREF((PyObject *)type);
-    return type ? 0 : -1;
+bool py_add_contexts(PyObject *module) {
+    return py_add_shell(module, NULL, "weir._weir.Contexts",
+                        "Batches of requests to a task; see weir.Contexts.", methods, NULL, NULL);
 }

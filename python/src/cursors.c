@@ -20,7 +20,7 @@ static void destroy_cursors(py_shared *self) {
 /* _open(manifest, token or None) */
 static PyObject *cursors_open(PyObject *class, PyObject *args) {
     PyObject *manifest = NULL;
-    py_bytes token = {NULL, NULL, 0};
+    py_bytes token;
     weir_error error;
     if (!PyArg_ParseTuple(args, "O!O&:_open", py_the.manifest, &manifest, py_to_bytes, &token))
         return NULL;
@@ -29,13 +29,7 @@ static PyObject *cursors_open(PyObject *class, PyObject *args) {
     weir_status status = WEIR_OK;
     if (shared)
         status = weir_cursors_open(NULL, opened->manifest, token.data, token.size, &shared->cursors, &error);
-    Py_XDECREF(token.holder);
-    if (!shared)
-        return NULL;
-    if (status == WEIR_OK)
-        return py_object_new((PyTypeObject *)class, &shared->shared);
-    py_drop(&shared->shared);
-    return py_raise(&error);
+    return py_opened(class, shared, status, &error);
 }
 
 static PyObject *cursors_get(PyObject *self, PyObject *args) {
@@ -71,8 +65,7 @@ static PyObject *cursors_advance(PyObject *self, PyObject *args) {
     return py_done(weir_cursors_advance(cursors_of(self), dataset, &step, &error), &error);
 }
 
-static PyObject *cursors_bytes(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *cursors_bytes(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_cbor_writer w;
     weir_cbor_writer_memory(&w, NULL);
     weir_cursors_write(cursors_of(self), &w);
@@ -80,13 +73,11 @@ static PyObject *cursors_bytes(PyObject *self, PyObject *nothing) {
 }
 
 static PyObject *cursors_restore(PyObject *self, PyObject *args) {
-    py_bytes data = {NULL, NULL, 0};
+    py_bytes data;
     weir_error error;
     if (!PyArg_ParseTuple(args, "O&:_restore", py_to_bytes, &data))
         return NULL;
-    weir_status status = weir_cursors_restore(cursors_of(self), data.data, data.size, &error);
-    Py_XDECREF(data.holder);
-    return py_done(status, &error);
+    return py_done(weir_cursors_restore(cursors_of(self), data.data, data.size, &error), &error);
 }
 
 /* Saves to or loads from a file. */
@@ -123,15 +114,7 @@ static PyMethodDef methods[] = {
     {"_load", cursors_load, METH_VARARGS, "Loads them from a file."},
     {NULL, NULL, 0, NULL}};
 
-static PyType_Slot slots[] = {{Py_tp_doc, "Where each dataset stands; see weir.Cursors."},
-                              {Py_tp_dealloc, py_object_dealloc},
-                              {Py_tp_methods, methods},
-                              {0, NULL}};
-
-static PyType_Spec spec = {"weir._weir.Cursors", sizeof(py_object), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                           slots};
-
-int py_add_cursors(PyObject *module) {
-    return py_add_type(module, &spec) ? 0 : -1;
+bool py_add_cursors(PyObject *module) {
+    return py_add_shell(module, NULL, "weir._weir.Cursors", "Where each dataset stands; see weir.Cursors.",
+                        methods, NULL, NULL);
 }

@@ -19,9 +19,8 @@ static bool report_progress(void *context, const weir_progress *now) {
                                              (ull)now->total, (ull)now->done_bytes, (ull)now->total_bytes,
                                              (ull)now->elapsed_ns, (ull)now->spilled_bytes);
     bool goes_on = answer && answer != Py_False;
-    if (!answer && !self->failure->type)
-        PyErr_Fetch(&self->failure->type, &self->failure->value, &self->failure->traceback);
-    PyErr_Clear();
+    if (!answer)
+        py_keep_failure(self->failure);
     Py_XDECREF(answer);
     PyGILState_Release(gil);
     return goes_on;
@@ -87,19 +86,6 @@ static PyObject *report_dict(const weir_ingest_report *report, const weir_bytes 
         base->size > 0 ? (Py_ssize_t)base->size : (Py_ssize_t)2);
 }
 
-bool py_raise_failure(py_failure *failure, weir_status status) {
-    bool is_raised = failure->type && status != WEIR_OK;
-    if (is_raised) {
-        PyErr_Restore(failure->type, failure->value, failure->traceback);
-    } else {
-        Py_XDECREF(failure->type);
-        Py_XDECREF(failure->value);
-        Py_XDECREF(failure->traceback);
-    }
-    *failure = (py_failure){0};
-    return is_raised;
-}
-
 static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback, PyObject *warnings,
                             py_failure *failure) {
     hearer heard = {.list = warnings};
@@ -117,14 +103,15 @@ static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback, Py
     options->warning_context = &heard;
     options->inspect = hear_report;
     options->inspect_context = options;
-    Py_BEGIN_ALLOW_THREADS status = weir_ingest(NULL, options, &report, &error);
-    Py_END_ALLOW_THREADS PyObject *result = NULL;
-    if (py_raise_failure(failure, status))
-        result = NULL;
-    else if (status == WEIR_OK && heard.is_short_of_memory)
+    PY_UNLOCKED(status = weir_ingest(NULL, options, &report, &error));
+    PyObject *result = NULL;
+    bool is_raised = py_raise_failure(failure, status);
+    if (status == WEIR_OK && heard.is_short_of_memory)
         result = PyErr_NoMemory();
-    else
-        result = status == WEIR_OK ? report_dict(&report, &base) : py_raise(&error);
+    else if (status == WEIR_OK)
+        result = report_dict(&report, &base);
+    else if (!is_raised)
+        py_raise(&error);
     weir_bytes_release(&base);
     return result;
 }
@@ -168,8 +155,7 @@ static void release_source(py_source *source) {
 
 /* _ingest(source, schema text, schema name, output, manifest, manifest_mode, batch_size, threads, memory,
  * strict, no_embeddings, like, keep_rows, base, base_check, base_cut, progress, warnings) */
-static PyObject *ingest(PyObject *module, PyObject *args) {
-    (void)module;
+static PyObject *ingest(PyObject *Py_UNUSED(module), PyObject *args) {
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     PyObject *given = NULL, *output = NULL, *manifest = NULL, *callback = NULL, *result = NULL;
     PyObject *warnings = NULL, *like = NULL, *base = NULL;
@@ -203,18 +189,15 @@ static PyObject *ingest(PyObject *module, PyObject *args) {
     return result;
 }
 
-static PyObject *draft(PyObject *module, PyObject *given) {
-    (void)module;
+static PyObject *draft(PyObject *Py_UNUSED(module), PyObject *given) {
     py_source source;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     weir_bytes schema = {0};
     weir_error error;
     weir_status status = WEIR_OK;
     bool is_taken = take_source(given, &source, &options);
-    if (is_taken) {
-        Py_BEGIN_ALLOW_THREADS status = weir_schema_draft(NULL, &options, &schema, &error);
-        Py_END_ALLOW_THREADS
-    }
+    if (is_taken)
+        PY_UNLOCKED(status = weir_schema_draft(NULL, &options, &schema, &error));
     bool is_raised = is_taken && py_raise_failure(&source.failure, status);
     release_source(&source);
     if (is_taken && status == WEIR_OK)
@@ -239,8 +222,9 @@ static PyObject *run_remote(remote_call call, const char *from, const char *to, 
         options->progress = report_progress;
         options->progress_context = &self;
     }
-    Py_BEGIN_ALLOW_THREADS status = call(NULL, from, to, options, &report, &error);
-    Py_END_ALLOW_THREADS if (py_raise_failure(&failure, status)) return NULL;
+    PY_UNLOCKED(status = call(NULL, from, to, options, &report, &error));
+    if (py_raise_failure(&failure, status))
+        return NULL;
     if (status != WEIR_OK)
         return py_raise(&error);
     return Py_BuildValue("{sNsKsKsKsKsK}", "store_hash", py_hex(report.store_hash, WEIR_HASH_SIZE), "bytes",
@@ -250,8 +234,7 @@ static PyObject *run_remote(remote_call call, const char *from, const char *to, 
 }
 
 /* _push(store, url, chunk_bits, concurrency, retries, timeout_s, progress) */
-static PyObject *push(PyObject *module, PyObject *args) {
-    (void)module;
+static PyObject *push(PyObject *Py_UNUSED(module), PyObject *args) {
     weir_remote_options options = WEIR_REMOTE_OPTIONS;
     PyObject *store = NULL, *callback = NULL;
     const char *url;
@@ -265,8 +248,7 @@ static PyObject *push(PyObject *module, PyObject *args) {
 }
 
 /* _pull(url, path, hash or None, concurrency, retries, timeout_s, progress) */
-static PyObject *pull(PyObject *module, PyObject *args) {
-    (void)module;
+static PyObject *pull(PyObject *Py_UNUSED(module), PyObject *args) {
     weir_remote_options options = WEIR_REMOTE_OPTIONS;
     PyObject *path = NULL, *callback = NULL;
     const char *url, *hash;
@@ -284,8 +266,7 @@ static PyObject *pull(PyObject *module, PyObject *args) {
 /* ---- Errors ------------------------------------------------------------------------------------ */
 
 /* The table of include/weir/errors.h: (code, name, subsystem, meaning) of each. */
-static PyObject *error_table(PyObject *module, PyObject *nothing) {
-    (void)module, (void)nothing;
+static PyObject *error_table(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
     PyObject *table = PyList_New(0);
     for (size_t i = 0; table && weir_status_at(i) != WEIR_OK; i++) {
         weir_status status = weir_status_at(i);
@@ -300,12 +281,27 @@ static PyObject *error_table(PyObject *module, PyObject *nothing) {
 
 /* ---- Replay ------------------------------------------------------------------------------------ */
 
-static PyObject *run_replay(PyObject *path, const weir_replay_options *options) {
+/* _replay(trace, stores, manifest or None) */
+static PyObject *replay(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *path = NULL, *stores = NULL, *manifest = NULL;
+    if (!PyArg_ParseTuple(args, "O&O!O:_replay", PyUnicode_FSConverter, &path, &PyTuple_Type, &stores,
+                          &manifest))
+        return NULL;
+    py_sources *sources = py_sources_new(stores, manifest);
     weir_replay_report report;
     weir_error error;
     weir_status status = WEIR_OK;
-    Py_BEGIN_ALLOW_THREADS status = weir_trace_replay(NULL, PyBytes_AsString(path), options, &report, &error);
-    Py_END_ALLOW_THREADS if (status != WEIR_OK) return py_raise(&error);
+    if (sources) {
+        weir_replay_options options = {.size = sizeof options,
+                                       .manifest = sources->manifest ? sources->manifest->manifest : NULL,
+                                       .stores = sources->opened,
+                                       .store_count = sources->count};
+        PY_UNLOCKED(status = weir_trace_replay(NULL, PyBytes_AsString(path), &options, &report, &error));
+    }
+    Py_DECREF(path);
+    py_drop(sources);
+    if (!sources || status != WEIR_OK)
+        return sources ? py_raise(&error) : NULL;
     bool has_failed = report.status == WEIR_RUN_FAILED;
     PyObject *failed_step = has_failed ? PyLong_FromUnsignedLongLong(report.failed_step) : Py_NewRef(Py_None);
     return Py_BuildValue("{sKsKsKsKsKsKsKsKsOsssNsz}", "steps", (ull)report.steps, "samples",
@@ -318,28 +314,7 @@ static PyObject *run_replay(PyObject *path, const weir_replay_options *options) 
                          "failure_code", has_failed ? report.failure_code : NULL);
 }
 
-/* _replay(trace, stores, manifest or None) */
-static PyObject *replay(PyObject *module, PyObject *args) {
-    (void)module;
-    PyObject *path = NULL, *stores = NULL, *manifest = NULL, *result = NULL;
-    if (!PyArg_ParseTuple(args, "O&O!O:_replay", PyUnicode_FSConverter, &path, &PyTuple_Type, &stores,
-                          &manifest))
-        return NULL;
-    py_sources *sources = py_sources_new(stores, manifest);
-    if (sources) {
-        weir_replay_options options = {.size = sizeof options,
-                                       .manifest = sources->manifest ? sources->manifest->manifest : NULL,
-                                       .stores = sources->opened,
-                                       .store_count = sources->count};
-        result = run_replay(path, &options);
-        py_drop(&sources->shared);
-    }
-    Py_DECREF(path);
-    return result;
-}
-
-static PyObject *launcher(PyObject *module, PyObject *nothing) {
-    (void)module, (void)nothing;
+static PyObject *launcher(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
     weir_error error;
     uint32_t rank, world_size;
     if (weir_launcher_read(&rank, &world_size, &error) != WEIR_OK)

@@ -8,25 +8,17 @@ static void destroy_manifest(py_shared *self) {
     free(self);
 }
 
-static PyObject *wrap(PyTypeObject *type, weir_manifest *manifest) {
-    py_manifest *shared = py_shared_new(sizeof *shared, destroy_manifest);
-    if (!shared) {
-        weir_manifest_close(manifest);
-        return NULL;
-    }
-    shared->manifest = manifest;
-    return py_object_new(type, &shared->shared);
-}
-
 static PyObject *open_file(PyObject *class, PyObject *args) {
     PyObject *path = NULL;
     if (!PyArg_ParseTuple(args, "O&:_open", PyUnicode_FSConverter, &path))
         return NULL;
     weir_error error;
-    weir_manifest *manifest = NULL;
-    weir_status status = weir_manifest_open(NULL, PyBytes_AsString(path), &manifest, &error);
+    weir_status status = WEIR_OK;
+    py_manifest *shared = py_shared_new(sizeof *shared, destroy_manifest);
+    if (shared)
+        status = weir_manifest_open(NULL, PyBytes_AsString(path), &shared->manifest, &error);
     Py_DECREF(path);
-    return status == WEIR_OK ? wrap((PyTypeObject *)class, manifest) : py_raise(&error);
+    return py_opened(class, shared, status, &error);
 }
 
 static PyObject *read_text(PyObject *class, PyObject *args) {
@@ -35,9 +27,11 @@ static PyObject *read_text(PyObject *class, PyObject *args) {
     if (!PyArg_ParseTuple(args, "s#s:_read", &text, &size, &name))
         return NULL;
     weir_error error;
-    weir_manifest *manifest = NULL;
-    weir_status status = weir_manifest_read(NULL, text, (size_t)size, name, &manifest, &error);
-    return status == WEIR_OK ? wrap((PyTypeObject *)class, manifest) : py_raise(&error);
+    weir_status status = WEIR_OK;
+    py_manifest *shared = py_shared_new(sizeof *shared, destroy_manifest);
+    if (shared)
+        status = weir_manifest_read(NULL, text, (size_t)size, name, &shared->manifest, &error);
+    return py_opened(class, shared, status, &error);
 }
 
 static const weir_manifest *manifest_of(PyObject *self) {
@@ -67,8 +61,7 @@ static PyObject *get_attribute(PyObject *self, void *which) {
     return NULL;
 }
 
-static PyObject *get_datasets(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_datasets(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_manifest_info *info = weir_manifest_describe(manifest_of(self));
     PyObject *all = PyDict_New();
     for (size_t i = 0; all && i < info->dataset_count; i++) {
@@ -84,8 +77,7 @@ static PyObject *get_datasets(PyObject *self, void *closure) {
 }
 
 /* The documents behind the hashes, as one JSON object. */
-static PyObject *document_json(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *document_json(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const weir_manifest *manifest = manifest_of(self);
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
@@ -130,16 +122,6 @@ static PyGetSetDef manifest_attributes[] = {
     {"datasets", get_datasets, NULL, "By key: id, version, hash, cardinality and weight in the mix.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
-static PyType_Slot manifest_slots[] = {{Py_tp_doc, "What a run is made of; see weir.Manifest."},
-                                       {Py_tp_dealloc, py_object_dealloc},
-                                       {Py_tp_methods, manifest_methods},
-                                       {Py_tp_getset, manifest_attributes},
-                                       {0, NULL}};
-
-static PyType_Spec manifest_spec = {
-    "weir._weir.Manifest", sizeof(py_object), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, manifest_slots};
-
 /* ---- Mix --------------------------------------------------------------------------------------- */
 
 typedef struct py_mix {
@@ -150,29 +132,25 @@ typedef struct py_mix {
 
 static void destroy_mix(py_shared *self) {
     weir_mix_close(((py_mix *)self)->mix);
-    py_drop(&((py_mix *)self)->manifest->shared);
+    py_drop(((py_mix *)self)->manifest);
     free(self);
 }
 
 static PyObject *mix_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"manifest", "token", NULL};
     PyObject *manifest = NULL;
-    py_bytes token = {NULL, NULL, 0};
+    py_bytes token = {NULL, 0};
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|$O&:Mix", names, py_the.manifest, &manifest,
                                      py_to_bytes, &token))
         return NULL;
     py_mix *shared = py_shared_new(sizeof *shared, destroy_mix);
     if (!shared)
         return NULL;
-    shared->manifest = (py_manifest *)py_keep(((py_object *)manifest)->shared);
+    shared->manifest = py_keep(((py_object *)manifest)->shared);
     weir_error error;
     weir_status status =
         weir_mix_open(NULL, shared->manifest->manifest, token.data, token.size, &shared->mix, &error);
-    Py_XDECREF(token.holder);
-    if (status == WEIR_OK)
-        return py_object_new(type, &shared->shared);
-    py_drop(&shared->shared);
-    return py_raise(&error);
+    return py_opened((PyObject *)type, shared, status, &error);
 }
 
 static PyObject *mix_locate(PyObject *self, PyObject *number) {
@@ -191,17 +169,10 @@ static PyObject *mix_locate(PyObject *self, PyObject *number) {
 static PyMethodDef mix_methods[] = {
     {"_locate", mix_locate, METH_O, "The dataset, epoch and position of a step."}, {NULL, NULL, 0, NULL}};
 
-static PyType_Slot mix_slots[] = {{Py_tp_doc, "Which dataset each step takes; see weir.Mix."},
-                                  {Py_tp_new, mix_new},
-                                  {Py_tp_dealloc, py_object_dealloc},
-                                  {Py_tp_methods, mix_methods},
-                                  {0, NULL}};
-
-static PyType_Spec mix_spec = {"weir._weir.Mix", sizeof(py_object), 0,
-                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, mix_slots};
-
-int py_add_manifest(PyObject *module) {
-    py_the.manifest = py_add_type(module, &manifest_spec);
-    py_the.mix = py_add_type(module, &mix_spec);
-    return py_the.manifest && py_the.mix ? 0 : -1;
+bool py_add_manifest(PyObject *module) {
+    return py_add_shell(module, &py_the.manifest, "weir._weir.Manifest",
+                        "What a run is made of; see weir.Manifest.", manifest_methods, manifest_attributes,
+                        NULL) &&
+           py_add_shell(module, NULL, "weir._weir.Mix", "Which dataset each step takes; see weir.Mix.",
+                        mix_methods, NULL, mix_new);
 }

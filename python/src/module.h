@@ -23,6 +23,7 @@ typedef unsigned long long ull; /* what "K" takes */
 
 /* ---- Counted pieces of C ----------------------------------------------------------------------- */
 
+/* Every piece begins with this. */
 typedef struct py_shared {
     atomic_size_t count;
     void (*destroy)(struct py_shared *self); /* frees it; any thread, no GIL needed */
@@ -30,8 +31,8 @@ typedef struct py_shared {
 
 /* A new piece has a count of 1: the caller's. NULL with MemoryError set. */
 void *py_shared_new(size_t size, void (*destroy)(py_shared *self));
-py_shared *py_keep(py_shared *shared);
-void py_drop(py_shared *shared); /* may be NULL */
+void *py_keep(void *piece); /* gives the piece */
+void py_drop(void *piece);  /* may be NULL */
 
 /* A piece that is nothing but memory. */
 typedef struct py_block {
@@ -57,32 +58,41 @@ typedef struct py_object {
     PyObject_HEAD py_shared *shared;
 } py_object;
 
-/* Makes the object of a type (or of a Python class that derives from it) around a piece, whose count it
- * takes over also if it fails. */
-PyObject *py_object_new(PyTypeObject *type, py_shared *shared);
+/* Makes the object of one of the types, or of a Python class that derives from it, around a piece, whose
+ * count it takes over also if it fails. Without a piece an exception is set already. */
+PyObject *py_object_new(PyObject *class, void *piece);
+
+/* The same after an attempt to open the piece: raises the error if that failed. */
+PyObject *py_opened(PyObject *class, void *piece, weir_status status, const weir_error *error);
 void py_object_dealloc(PyObject *self);
 
-/* The types, made when the module is; one interpreter a process has them. */
+/* The types that C looks at, made when the module is; one interpreter a process has them. */
 typedef struct py_types {
-    PyTypeObject *array, *manifest, *mix, *store, *sampler, *plan, *batch, *run, *prefetch;
+    PyTypeObject *array, *manifest, *store, *plan, *batch, *backing;
 } py_types;
 extern py_types py_the;
 
-/* Makes a type and puts it into the module under the last part of its name. */
-PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec);
-int py_add_array(PyObject *module);
-int py_add_manifest(PyObject *module);
-int py_add_store(PyObject *module);
-int py_add_sampler(PyObject *module);
-int py_add_plan(PyObject *module);
-int py_add_arenas(PyObject *module);
-int py_add_step_memory(PyObject *module);
-int py_add_batch(PyObject *module);
-int py_add_contexts(PyObject *module);
-int py_add_run(PyObject *module);
-int py_add_cursors(PyObject *module);
-int py_add_prefetch(PyObject *module);
-int py_add_attention(PyObject *module);
+/* Makes a type and puts it into the module under the last part of its name, and into *type, if C looks at it
+ * too. False with an exception. */
+bool py_add_type(PyObject *module, PyTypeObject **type, PyType_Spec *spec);
+
+/* The same for the type of a shell, from which classes may derive. Without `new` only C makes objects of it;
+ * `attributes` may be NULL. */
+bool py_add_shell(PyObject *module, PyTypeObject **type, const char *name, const char *doc,
+                  PyMethodDef *methods, PyGetSetDef *attributes, newfunc new);
+bool py_add_array(PyObject *module);
+bool py_add_manifest(PyObject *module);
+bool py_add_store(PyObject *module);
+bool py_add_sampler(PyObject *module);
+bool py_add_plan(PyObject *module);
+bool py_add_arenas(PyObject *module);
+bool py_add_step_memory(PyObject *module);
+bool py_add_batch(PyObject *module);
+bool py_add_contexts(PyObject *module);
+bool py_add_run(PyObject *module);
+bool py_add_cursors(PyObject *module);
+bool py_add_prefetch(PyObject *module);
+bool py_add_attention(PyObject *module);
 extern PyMethodDef py_functions[];
 PyObject *py_command(PyObject *module, PyObject *arguments);
 PyObject *py_pack(PyObject *module, PyObject *args);
@@ -93,6 +103,9 @@ PyObject *py_pack(PyObject *module, PyObject *args);
 typedef struct py_failure {
     PyObject *type, *value, *traceback;
 } py_failure;
+
+/* Keeps the exception that is set, if it is the first one; none is set afterwards. */
+void py_keep_failure(py_failure *failure);
 
 /* Whether the failure is what the caller gets, because the work failed: then it is raised. Lets it go in any
  * case. */
@@ -130,9 +143,8 @@ PyObject *py_done(weir_status status, const weir_error *error);
 int py_to_uint64(PyObject *value, void *out); /* uint64_t */
 int py_to_uint32(PyObject *value, void *out); /* uint32_t */
 
-/* Bytes or None, borrowed from an argument while `holder` is kept: Py_XDECREF it. */
+/* Bytes or None, borrowed from an argument: the call keeps it. */
 typedef struct py_bytes {
-    PyObject *holder;
     const void *data; /* NULL for None */
     size_t size;
 } py_bytes;
@@ -153,8 +165,19 @@ PyObject *py_cbor(weir_cbor_writer *w);
 /* Puts a value into a dict and lets go of it; false if one of the two failed. */
 bool py_set(PyObject *dict, const char *key, PyObject *value);
 
+/* Puts a value, which it takes over, into a list or a tuple that is being made; if one of the two failed, the
+ * list is let go of, and NULL. */
+void py_put(PyObject **list, Py_ssize_t at, PyObject *value);
+
 /* A prefetcher's metrics as a dict, with a list of its workers'. */
 PyObject *py_metrics(const weir_prefetch_metrics *metrics, const weir_worker_metrics *workers);
+
+/* Does something without the GIL. */
+#define PY_UNLOCKED(work)                                                                                    \
+    do {                                                                                                     \
+        Py_BEGIN_ALLOW_THREADS work;                                                                         \
+        Py_END_ALLOW_THREADS                                                                                 \
+    } while (0)
 
 /* ---- Waiting, with signals (wait.c) ------------------------------------------------------------- */
 
@@ -183,7 +206,7 @@ const py_dtype *py_dtype_find(const char *name);
 
 /* A device whose memory the processor does not reach, by DLPack's numbers. `await` makes what a stream is
  * given from now on wait until the owner's memory is filled; the owner then gives it up behind that stream.
- */
+ * NULL: there is nothing to wait for. */
 typedef struct py_place {
     int32_t type;
     int32_t id;
@@ -206,8 +229,9 @@ PyObject *py_array_new(const py_array_spec *spec);
 /* The DLPack capsule of an array, its type called by another code of the same size. */
 PyObject *py_array_capsule_as(PyObject *array, uint8_t code);
 
-/* A block as an array of one dimension, which keeps it; the caller's hold on it ends. */
-PyObject *py_array_of_block(py_block *block, const char *dtype, uint64_t count);
+/* A block as an array of one dimension, or with a width of two, that may be written to. The array keeps the
+ * block; the caller's hold on it ends. Without a block an exception is set already. */
+PyObject *py_array_of_block(py_block *block, const char *dtype, uint64_t count, uint64_t width);
 
 /* A new array of uint64 with memory of its own, to be filled through *data. */
 PyObject *py_array_of_indices(uint64_t count, uint64_t **data);

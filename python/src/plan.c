@@ -13,16 +13,6 @@ static void destroy_plan(py_shared *self) {
     free(self);
 }
 
-static PyObject *wrap(PyTypeObject *type, weir_plan *plan) {
-    py_plan *shared = py_shared_new(sizeof *shared, destroy_plan);
-    if (!shared) {
-        weir_plan_close(plan);
-        return NULL;
-    }
-    shared->plan = plan;
-    return py_object_new(type, &shared->shared);
-}
-
 static weir_status make(const void *data, size_t size, const char *name, bool is_onnx,
                         const weir_plan_options *options, weir_plan **plan, weir_error *error) {
     weir_graph *graph = NULL;
@@ -42,45 +32,38 @@ static PyObject *plan_make(PyObject *class, PyObject *args) {
     int is_onnx = 0, reorder = 0, overlap = 1;
     weir_plan_options options = {.size = sizeof options};
     uint32_t effort = 0;
-    graph = token = arenas = order = (py_bytes){NULL, NULL, 0};
-    bool is_parsed = PyArg_ParseTuple(
-        args, "O&spzzO&O&O&O&O&pzzO&O&p:_make", py_to_bytes, &graph, &name, &is_onnx, &options.mode,
-        &options.preset, py_to_bytes, &token, py_to_bytes, &arenas, py_to_bytes, &order, py_to_uint32,
-        &effort, py_to_uint32, &options.threads, &reorder, &options.optimizer, &options.step, py_to_uint64,
-        &options.link, py_to_uint64, &options.speed, &overlap);
-    weir_plan *plan = NULL;
+    if (!PyArg_ParseTuple(args, "O&spzzO&O&O&O&O&pzzO&O&p:_make", py_to_bytes, &graph, &name, &is_onnx,
+                          &options.mode, &options.preset, py_to_bytes, &token, py_to_bytes, &arenas,
+                          py_to_bytes, &order, py_to_uint32, &effort, py_to_uint32, &options.threads,
+                          &reorder, &options.optimizer, &options.step, py_to_uint64, &options.link,
+                          py_to_uint64, &options.speed, &overlap))
+        return NULL;
+    options.reorder = reorder != 0;
+    options.no_overlap = overlap == 0;
+    options.token = token.data;
+    options.token_size = token.size;
+    options.arenas = (weir_document){arenas.data, arenas.size, NULL};
+    options.order = (weir_document){order.data, order.size, NULL};
+    options.effort_plus_one = effort == UINT32_MAX ? effort : effort + 1;
     weir_error error;
     weir_status status = WEIR_OK;
-    if (is_parsed) {
-        options.reorder = reorder != 0;
-        options.no_overlap = overlap == 0;
-        options.token = token.data;
-        options.token_size = token.size;
-        options.arenas = (weir_document){arenas.data, arenas.size, NULL};
-        options.order = (weir_document){order.data, order.size, NULL};
-        options.effort_plus_one = effort == UINT32_MAX ? effort : effort + 1;
-        Py_BEGIN_ALLOW_THREADS status = make(graph.data, graph.size, name, is_onnx, &options, &plan, &error);
-        Py_END_ALLOW_THREADS
-    }
-    Py_XDECREF(graph.holder);
-    Py_XDECREF(token.holder);
-    Py_XDECREF(arenas.holder);
-    Py_XDECREF(order.holder);
-    if (!is_parsed)
-        return NULL;
-    return status == WEIR_OK ? wrap((PyTypeObject *)class, plan) : py_raise(&error);
+    py_plan *shared = py_shared_new(sizeof *shared, destroy_plan);
+    if (shared)
+        PY_UNLOCKED(status = make(graph.data, graph.size, name, is_onnx, &options, &shared->plan, &error));
+    return py_opened(class, shared, status, &error);
 }
 
 static PyObject *plan_restore(PyObject *class, PyObject *args) {
-    py_bytes data = {NULL, NULL, 0};
+    py_bytes data;
     const char *name = NULL;
     if (!PyArg_ParseTuple(args, "O&s:_restore", py_to_bytes, &data, &name))
         return NULL;
-    weir_plan *plan = NULL;
     weir_error error;
-    weir_status status = weir_plan_restore(NULL, data.data, data.size, name, &plan, &error);
-    Py_XDECREF(data.holder);
-    return status == WEIR_OK ? wrap((PyTypeObject *)class, plan) : py_raise(&error);
+    weir_status status = WEIR_OK;
+    py_plan *shared = py_shared_new(sizeof *shared, destroy_plan);
+    if (shared)
+        status = weir_plan_restore(NULL, data.data, data.size, name, &shared->plan, &error);
+    return py_opened(class, shared, status, &error);
 }
 
 const weir_plan *py_plan_of(PyObject *self) {
@@ -96,8 +79,7 @@ PyObject *py_plan_bytes(const weir_plan *plan) {
     return py_cbor(&w);
 }
 
-static PyObject *plan_bytes(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *plan_bytes(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     return py_plan_bytes(py_plan_of(self));
 }
 
@@ -117,21 +99,18 @@ static PyObject *text_of(weir_text text) {
     return PyUnicode_DecodeUTF8(text.data, (Py_ssize_t)text.size, "replace");
 }
 
-static PyObject *get_mode(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_mode(PyObject *self, void *Py_UNUSED(closure)) {
     return py_text(weir_plan_describe(py_plan_of(self))->mode);
 }
 
-static PyObject *get_hashes(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_hashes(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_plan_hashes *hashes = weir_plan_describe(py_plan_of(self))->hashes;
     return Py_BuildValue("{sNsNsN}", "plan", py_hex(hashes->plan, WEIR_HASH_SIZE), "assignment",
                          py_hex(hashes->assignment, WEIR_HASH_SIZE), "graph",
                          py_hex(hashes->graph, WEIR_HASH_SIZE));
 }
 
-static PyObject *get_metrics(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_metrics(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_plan_metrics *metrics = weir_plan_describe(py_plan_of(self))->metrics;
     return Py_BuildValue(
         "{sKsKsKsdsdsdsdsK}", "tensors", (ull)metrics->tensors, "peak_logical_slots",
@@ -141,8 +120,7 @@ static PyObject *get_metrics(PyObject *self, void *closure) {
         metrics->activation_retention_ratio, "allocation_time_ns", (ull)metrics->allocation_time_ns);
 }
 
-static PyObject *get_arenas(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_arenas(PyObject *self, void *Py_UNUSED(closure)) {
     PyObject *all = PyDict_New();
     for (size_t i = 0; all && i < weir_plan_describe(py_plan_of(self))->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(py_plan_of(self), i);
@@ -162,8 +140,7 @@ static PyObject *get_arenas(PyObject *self, void *closure) {
     return all;
 }
 
-static PyObject *get_tensors(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_tensors(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_plan *plan = py_plan_of(self);
     PyObject *all = PyDict_New();
     for (size_t i = 0; all && i < weir_plan_describe(plan)->tensor_count; i++) {
@@ -172,9 +149,7 @@ static PyObject *get_tensors(PyObject *self, void *closure) {
         bool is_known = tensor.type != WEIR_TENSOR_UNKNOWN;
         PyObject *shape = is_known ? PyTuple_New((Py_ssize_t)tensor.rank) : Py_NewRef(Py_None);
         for (size_t k = 0; shape && is_known && k < tensor.rank; k++) {
-            PyObject *size = PyLong_FromUnsignedLongLong(tensor.shape[k]);
-            if (!size || PyTuple_SetItem(shape, (Py_ssize_t)k, size) != 0)
-                Py_CLEAR(shape);
+            py_put(&shape, (Py_ssize_t)k, PyLong_FromUnsignedLongLong(tensor.shape[k]));
         }
         PyObject *dict = Py_BuildValue(
             "{sNsNsssssKsKsKsKsKsKsN}", "arena", text_of(weir_plan_arena_at(plan, tensor.arena).name),
@@ -190,8 +165,7 @@ static PyObject *get_tensors(PyObject *self, void *closure) {
     return all;
 }
 
-static PyObject *get_schedule(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_schedule(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_plan *plan = py_plan_of(self);
     size_t count = weir_plan_describe(plan)->step_count;
     if (count == 0)
@@ -199,15 +173,13 @@ static PyObject *get_schedule(PyObject *self, void *closure) {
     PyObject *all = PyList_New((Py_ssize_t)count);
     for (size_t i = 0; all && i < count; i++) {
         weir_plan_step step = weir_plan_step_at(plan, i);
-        PyObject *item = Py_BuildValue("(sN)", weir_plan_step_kind_name(step.kind), text_of(step.node));
-        if (!item || PyList_SetItem(all, (Py_ssize_t)i, item) != 0)
-            Py_CLEAR(all);
+        py_put(&all, (Py_ssize_t)i,
+               Py_BuildValue("(sN)", weir_plan_step_kind_name(step.kind), text_of(step.node)));
     }
     return all;
 }
 
-static PyObject *get_remat(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_remat(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_plan_remat *remat = weir_plan_describe(py_plan_of(self))->remat;
     const weir_plan_paging *paging = weir_plan_describe(py_plan_of(self))->paging;
     if (remat->runs_again == 0 && paging->transfers == 0)
@@ -217,8 +189,7 @@ static PyObject *get_remat(PyObject *self, void *closure) {
                          (ull)remat->lower_bound, "optimal", PyBool_FromLong(remat->optimal));
 }
 
-static PyObject *get_paging(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_paging(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_plan_paging *paging = weir_plan_describe(py_plan_of(self))->paging;
     if (paging->transfers == 0)
         return Py_NewRef(Py_None);
@@ -228,8 +199,7 @@ static PyObject *get_paging(PyObject *self, void *closure) {
                          PyBool_FromLong(paging->overlaps), "hidden", (ull)paging->hidden);
 }
 
-static PyObject *get_reorder(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_reorder(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_plan_reorder *reorder = weir_plan_describe(py_plan_of(self))->reorder;
     if (!reorder->is_tried)
         return Py_NewRef(Py_None);
@@ -242,9 +212,8 @@ static PyObject *get_reorder(PyObject *self, void *closure) {
 
 /* _pack(buffers, alignment, capacity or None, effort, threads): `buffers` has lower, upper and size of each
  * as uint64 of this machine. (offsets as uint64, peak_bytes, lower_bound, optimal) */
-PyObject *py_pack(PyObject *module, PyObject *args) {
-    (void)module;
-    py_bytes buffers = {NULL, NULL, 0};
+PyObject *py_pack(PyObject *Py_UNUSED(module), PyObject *args) {
+    py_bytes buffers;
     PyObject *capacity = NULL;
     weir_packing_options options = {.size = sizeof options};
     weir_packing_result result;
@@ -262,15 +231,14 @@ PyObject *py_pack(PyObject *module, PyObject *args) {
     if (offsets) {
         uint64_t *out = (uint64_t *)(void *)PyBytes_AsString(offsets);
         weir_status status = WEIR_OK;
-        Py_BEGIN_ALLOW_THREADS status =
-            weir_pack(NULL, (const weir_buffer *)buffers.data, count, &options, out, &result, &error);
-        Py_END_ALLOW_THREADS answer =
-            status == WEIR_OK ? Py_BuildValue("OKKO", offsets, (ull)result.peak_bytes,
-                                              (ull)result.lower_bound, result.optimal ? Py_True : Py_False)
-                              : py_raise(&error);
+        PY_UNLOCKED(status = weir_pack(NULL, (const weir_buffer *)buffers.data, count, &options, out, &result,
+                                       &error));
+        answer = status == WEIR_OK
+                     ? Py_BuildValue("OKKO", offsets, (ull)result.peak_bytes, (ull)result.lower_bound,
+                                     result.optimal ? Py_True : Py_False)
+                     : py_raise(&error);
     }
     Py_XDECREF(offsets);
-    Py_XDECREF(buffers.holder);
     return answer;
 }
 
@@ -300,17 +268,7 @@ static PyGetSetDef attributes[] = {
     {"reorder", get_reorder, NULL, "What reorder=True found; None without.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
-static PyType_Slot slots[] = {{Py_tp_doc, "Where the tensors of a model graph live; see weir.Plan."},
-                              {Py_tp_dealloc, py_object_dealloc},
-                              {Py_tp_methods, methods},
-                              {Py_tp_getset, attributes},
-                              {0, NULL}};
-
-static PyType_Spec spec = {"weir._weir.Plan", sizeof(py_object), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                           slots};
-
-int py_add_plan(PyObject *module) {
-    py_the.plan = py_add_type(module, &spec);
-    return py_the.plan ? 0 : -1;
+bool py_add_plan(PyObject *module) {
+    return py_add_shell(module, &py_the.plan, "weir._weir.Plan",
+                        "Where the tensors of a model graph live; see weir.Plan.", methods, attributes, NULL);
 }

@@ -101,10 +101,8 @@ static py_prefetch *self_of(PyObject *object) {
 static void close_prefetch(py_prefetch *self) {
     weir_prefetch *prefetch = self->prefetch;
     self->prefetch = NULL;
-    if (prefetch) {
-        Py_BEGIN_ALLOW_THREADS weir_prefetch_close(prefetch);
-        Py_END_ALLOW_THREADS
-    }
+    if (prefetch)
+        PY_UNLOCKED(weir_prefetch_close(prefetch));
     for (uint64_t i = 0; self->slots && i < self->slot_count; i++)
         Py_CLEAR(self->slots[i]);
     for (uint32_t i = 0; self->raised && i < self->worker_count; i++)
@@ -141,88 +139,51 @@ static bool allocate_slots(py_prefetch *self, weir_prefetch_options *options) {
 
 /* (source, length, epochs, start_epoch, start_position, shards, drop_remainder, policy, max_lead, max_skips,
  * workers, buffer_size, shares_items, state or None) */
-static bool parse(PyObject *args, PyObject **source, weir_prefetch_options *options, py_bytes *state) {
-    const char *shards = NULL, *policy = NULL;
-    int drop_remainder = 0, shares_items = 0;
-    weir_error error;
-    *options = (weir_prefetch_options){
-        .size = sizeof *options,
-    };
-    if (!PyArg_ParseTuple(args, "OO&O&O&O&spsO&O&O&O&pO&:_open", source, py_to_uint64,
-                          &options->source.length, py_to_uint64, &options->epochs, py_to_uint64,
-                          &options->start_epoch, py_to_uint64, &options->start_position, &shards,
-                          &drop_remainder, &policy, py_to_uint32, &options->max_lead, py_to_uint32,
-                          &options->max_skips_per_round, py_to_uint32, &options->workers, py_to_uint32,
-                          &options->buffer_size, &shares_items, py_to_bytes, state))
-        return false;
-    options->drop_remainder = drop_remainder;
-    options->shares_items = shares_items;
-    if (weir_shard_mode_parse(shards, &options->shard_mode, &error) == WEIR_OK &&
-        weir_policy_parse(policy, &options->policy, &error) == WEIR_OK)
-        return true;
-    py_raise(&error);
-    return false;
-}
-
 static PyObject *prefetch_open(PyObject *class, PyObject *args) {
     PyObject *source = NULL;
-    py_bytes state = {NULL, NULL, 0};
-    weir_prefetch_options options;
-    if (!parse(args, &source, &options, &state)) {
-        Py_XDECREF(state.holder);
-        return NULL;
-    }
-    allocfunc allocate = (allocfunc)PyType_GetSlot((PyTypeObject *)class, Py_tp_alloc);
-    py_prefetch *self = self_of(allocate((PyTypeObject *)class, 0));
+    const char *shards = NULL, *policy = NULL;
+    int drop_remainder = 0, shares_items = 0;
+    py_bytes state;
+    weir_prefetch_options options = {.size = sizeof options};
     weir_error error;
-    weir_status status = WEIR_OUT_OF_MEMORY;
-    bool is_allocated = self && allocate_slots(self, &options);
-    if (is_allocated) {
-        self->source = Py_NewRef(source);
-        self->env = py_env();
-        self->env.start_thread = start_thread;
-        self->owner = getpid();
-        options.source.context = self;
-        options.source.produce = produce;
-        options.state = state.data;
-        options.state_size = state.size;
-        Py_BEGIN_ALLOW_THREADS status = weir_prefetch_open(&self->env, &options, &self->prefetch, &error);
-        Py_END_ALLOW_THREADS
-    } else {
-        PyErr_NoMemory();
+    if (!PyArg_ParseTuple(args, "OO&O&O&O&spsO&O&O&O&pO&:_open", &source, py_to_uint64,
+                          &options.source.length, py_to_uint64, &options.epochs, py_to_uint64,
+                          &options.start_epoch, py_to_uint64, &options.start_position, &shards,
+                          &drop_remainder, &policy, py_to_uint32, &options.max_lead, py_to_uint32,
+                          &options.max_skips_per_round, py_to_uint32, &options.workers, py_to_uint32,
+                          &options.buffer_size, &shares_items, py_to_bytes, &state))
+        return NULL;
+    if (weir_shard_mode_parse(shards, &options.shard_mode, &error) != WEIR_OK ||
+        weir_policy_parse(policy, &options.policy, &error) != WEIR_OK)
+        return py_raise(&error);
+    options.drop_remainder = drop_remainder;
+    options.shares_items = shares_items;
+    py_prefetch *self =
+        self_of(((allocfunc)PyType_GetSlot((PyTypeObject *)class, Py_tp_alloc))((PyTypeObject *)class, 0));
+    if (!self || !allocate_slots(self, &options)) {
+        Py_XDECREF((PyObject *)self);
+        return PyErr_NoMemory();
     }
-    Py_XDECREF(state.holder);
+    self->source = Py_NewRef(source);
+    self->env = py_env();
+    self->env.start_thread = start_thread;
+    self->owner = getpid();
+    options.source.context = self;
+    options.source.produce = produce;
+    options.state = state.data;
+    options.state_size = state.size;
+    weir_status status = WEIR_OK;
+    PY_UNLOCKED(status = weir_prefetch_open(&self->env, &options, &self->prefetch, &error));
     if (status == WEIR_OK)
         return (PyObject *)self;
-    Py_XDECREF((PyObject *)self);
-    return is_allocated ? py_raise(&error) : NULL;
+    Py_DECREF((PyObject *)self);
+    return py_raise(&error);
 }
 
 /* ---- Taking ------------------------------------------------------------------------------------ */
 
 static void cancel_prefetch(void *prefetch) {
     weir_prefetch_cancel(prefetch);
-}
-
-static weir_status take(py_prefetch *self, weir_item *item, weir_error *error) {
-    bool is_ready = false;
-    weir_status status = weir_prefetch_try_next(self->prefetch, item, &is_ready, error);
-    if (status != WEIR_OK || is_ready)
-        return status;
-    py_wait_begin(cancel_prefetch, self->prefetch);
-    Py_BEGIN_ALLOW_THREADS status = weir_prefetch_next(self->prefetch, item, error);
-    Py_END_ALLOW_THREADS py_wait_end();
-    return status;
-}
-
-static PyObject *raise_for(py_prefetch *self, weir_error *error) {
-    uint64_t worker = error->diagnostics[0].number;
-    if (error->failure_operator != source_operator || worker >= self->worker_count || !self->raised[worker])
-        return py_raise(error);
-    PyObject *exception = self->raised[worker];
-    self->raised[worker] = NULL;
-    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(exception)), exception, PyException_GetTraceback(exception));
-    return NULL;
 }
 
 static bool is_closed(const py_prefetch *self) {
@@ -232,18 +193,32 @@ static bool is_closed(const py_prefetch *self) {
 }
 
 /* The next item; StopIteration at the end. One thread at a time. */
-static PyObject *prefetch_next(PyObject *object, PyObject *nothing) {
-    (void)nothing;
+static PyObject *prefetch_next(PyObject *object, PyObject *Py_UNUSED(nothing)) {
     py_prefetch *self = self_of(object);
     weir_item item;
     weir_error error;
     if (is_closed(self))
         return NULL;
-    weir_status status = take(self, &item, &error);
+    bool is_ready = false;
+    weir_status status = weir_prefetch_try_next(self->prefetch, &item, &is_ready, &error);
+    if (status == WEIR_OK && !is_ready) {
+        py_wait_begin(cancel_prefetch, self->prefetch);
+        PY_UNLOCKED(status = weir_prefetch_next(self->prefetch, &item, &error));
+        py_wait_end();
+    }
     if (PyErr_Occurred()) /* a signal handler's: it was cancelled, and gave nothing */
         return NULL;
+    uint64_t worker = status == WEIR_OK ? 0 : error.diagnostics[0].number;
+    if (status != WEIR_OK && error.failure_operator == source_operator && worker < self->worker_count &&
+        self->raised[worker]) {
+        PyObject *exception = self->raised[worker];
+        self->raised[worker] = NULL;
+        PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(exception)), exception,
+                      PyException_GetTraceback(exception));
+        return NULL;
+    }
     if (status != WEIR_OK)
-        return raise_for(self, &error);
+        return py_raise(&error);
     if (!item.slot) {
         PyErr_SetNone(PyExc_StopIteration);
         return NULL;
@@ -256,8 +231,7 @@ static PyObject *prefetch_next(PyObject *object, PyObject *nothing) {
 
 /* ---- About it ---------------------------------------------------------------------------------- */
 
-static PyObject *prefetch_save(PyObject *object, PyObject *nothing) {
-    (void)nothing;
+static PyObject *prefetch_save(PyObject *object, PyObject *Py_UNUSED(nothing)) {
     py_prefetch *self = self_of(object);
     weir_bytes state;
     weir_error error;
@@ -270,8 +244,7 @@ static PyObject *prefetch_save(PyObject *object, PyObject *nothing) {
     return bytes;
 }
 
-static PyObject *prefetch_metrics(PyObject *object, PyObject *nothing) {
-    (void)nothing;
+static PyObject *prefetch_metrics(PyObject *object, PyObject *Py_UNUSED(nothing)) {
     py_prefetch *self = self_of(object);
     weir_prefetch_metrics metrics;
     if (is_closed(self))
@@ -285,15 +258,13 @@ static PyObject *prefetch_metrics(PyObject *object, PyObject *nothing) {
     return dict;
 }
 
-static PyObject *prefetch_cancel(PyObject *object, PyObject *nothing) {
-    (void)nothing;
+static PyObject *prefetch_cancel(PyObject *object, PyObject *Py_UNUSED(nothing)) {
     if (self_of(object)->prefetch)
         weir_prefetch_cancel(self_of(object)->prefetch);
     Py_RETURN_NONE;
 }
 
-static PyObject *prefetch_close(PyObject *object, PyObject *nothing) {
-    (void)nothing;
+static PyObject *prefetch_close(PyObject *object, PyObject *Py_UNUSED(nothing)) {
     close_prefetch(self_of(object));
     Py_RETURN_NONE;
 }
@@ -315,7 +286,6 @@ static PyType_Slot slots[] = {{Py_tp_doc, "A prefetcher over a Python source; se
 static PyType_Spec spec = {"weir._weir.Prefetch", sizeof(py_prefetch), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
-int py_add_prefetch(PyObject *module) {
-    py_the.prefetch = py_add_type(module, &spec);
-    return py_the.prefetch ? 0 : -1;
+bool py_add_prefetch(PyObject *module) {
+    return py_add_type(module, NULL, &spec);
 }

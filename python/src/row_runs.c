@@ -14,9 +14,8 @@ typedef struct sink {
  * anybody of ours. */
 static int call(sink *self, PyObject *function, PyObject *arguments) {
     PyObject *answer = arguments ? PyObject_CallObject(function, arguments) : NULL;
-    if (!answer && !self->failure->type)
-        PyErr_Fetch(&self->failure->type, &self->failure->value, &self->failure->traceback);
-    PyErr_Clear();
+    if (!answer)
+        py_keep_failure(self->failure);
     Py_XDECREF(arguments);
     Py_XDECREF(answer);
     return answer ? 0 : EIO;
@@ -57,26 +56,16 @@ static const char **take_texts(PyObject *tuple, uint32_t *count) {
     return texts;
 }
 
-static PyObject *write_runs(weir_row_run_options *options, py_failure *failure) {
-    weir_error error;
-    weir_bytes columns;
-    weir_status status = WEIR_OK;
-    options->columns = &columns;
-    Py_BEGIN_ALLOW_THREADS status = weir_row_run_write(NULL, options, &error);
-    Py_END_ALLOW_THREADS bool is_raised = py_raise_failure(failure, status);
-    if (status == WEIR_OK)
-        return py_taken_text(&columns);
-    return is_raised ? NULL : py_raise(&error);
-}
-
 /* _write_row_runs((name, table, 0), key, frame_size, write, end): the columns, as JSON */
-PyObject *py_write_row_runs(PyObject *module, PyObject *args) {
-    (void)module;
+PyObject *py_write_row_runs(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *table = NULL, *key = NULL, *result = NULL;
     py_failure failure = {0};
     py_arrow arrow;
     sink out = {.failure = &failure};
     weir_row_run_options options = WEIR_ROW_RUN_OPTIONS;
+    weir_error error;
+    weir_bytes columns;
+    weir_status status = WEIR_OK;
     if (!PyArg_ParseTuple(args, "O!O!O&OO:_write_row_runs", &PyTuple_Type, &table, &PyTuple_Type, &key,
                           py_to_uint32, &options.frame_size, &out.write, &out.end))
         return NULL;
@@ -88,7 +77,13 @@ PyObject *py_write_row_runs(PyObject *module, PyObject *args) {
         options.write = take_bytes;
         options.end = take_end;
         options.context = &out;
-        result = write_runs(&options, &failure);
+        options.columns = &columns;
+        PY_UNLOCKED(status = weir_row_run_write(NULL, &options, &error));
+        bool is_raised = py_raise_failure(&failure, status);
+        if (status == WEIR_OK)
+            result = py_taken_text(&columns);
+        else if (!is_raised)
+            py_raise(&error);
         py_arrow_release(&arrow);
     }
     free(names);

@@ -13,14 +13,12 @@
 #include "dlpack.h"
 #include "module.h"
 
-typedef unsigned long long ull; /* what "K" takes */
-
 typedef struct py_run {
     py_shared shared;
     py_sources *sources;
     weir_env env;
     weir_run *run;
-    py_place place;       /* of batches on a GPU … */
+    py_place place;       /* of batches on a GPU, if it is one's … */
     py_place table_place; /* … and of what is there from the start */
     pid_t owner;
 } py_run;
@@ -44,8 +42,7 @@ static py_run *run_of(PyObject *self) {
 static void destroy_run(py_shared *self) {
     py_run *run = (py_run *)self;
     weir_run_close(run->run);
-    if (run->sources)
-        py_drop(&run->sources->shared);
+    py_drop(run->sources);
     free(run);
 }
 
@@ -64,11 +61,6 @@ static weir_status await_batch(py_shared *owner, weir_stream stream, weir_error 
     return weir_run_wait(lent->run->run, &lent->taken, stream, error);
 }
 
-static weir_status await_nothing(py_shared *owner, weir_stream stream, weir_error *error) {
-    (void)owner, (void)stream, (void)error;
-    return WEIR_OK;
-}
-
 /* A device that fails here has failed before, and says so to whoever takes the next batch. */
 static void destroy_lease(py_shared *self) {
     lease *lent = (lease *)self;
@@ -81,29 +73,13 @@ static void destroy_lease(py_shared *self) {
     if (status == WEIR_OK)
         status = weir_run_release(lent->run->run, &lent->taken, lent->stream, NULL);
     (void)status;
-    py_drop(&lent->run->shared);
+    py_drop(lent->run);
     free(lent);
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------- */
 
 enum { SETTINGS_MAX = 64 };
-
-typedef struct run_arguments {
-    weir_run_options options;
-    py_sources *sources;
-    py_bytes token, state;
-    PyObject *paths[SETTINGS_MAX]; /* as bytes, of settings that are files, at the place of the setting */
-} run_arguments;
-
-static void free_arguments(run_arguments *a) {
-    Py_XDECREF(a->token.holder);
-    Py_XDECREF(a->state.holder);
-    for (size_t i = 0; i < SETTINGS_MAX; i++)
-        Py_XDECREF(a->paths[i]);
-    if (a->sources)
-        py_drop(&a->sources->shared);
-}
 
 /* Borrowed; NULL with an exception. */
 static const char *text_of(PyObject *value) {
@@ -115,18 +91,12 @@ static const char *text_of(PyObject *value) {
     return NULL;
 }
 
-static bool set_word(weir_run_options *o, const weir_run_setting *setting, PyObject *value) {
-    weir_error error;
-    const char *word = text_of(value);
-    if (word && weir_run_set_word(o, setting, word, &error) != WEIR_OK)
-        py_raise(&error);
-    return !PyErr_Occurred();
-}
-
 /* Sets an option by what the run's table says of it; `path` keeps the name of a file. None leaves it. */
 static bool set_option(weir_run_options *o, const weir_run_setting *setting, PyObject *value,
                        PyObject **path) {
     void *at = (uint8_t *)o + setting->offset;
+    const char *word;
+    weir_error error;
     if (value == Py_None)
         return true;
     switch (setting->value) {
@@ -142,11 +112,15 @@ static bool set_option(weir_run_options *o, const weir_run_setting *setting, PyO
     case WEIR_RUN_VALUE_FILE:
         return PyUnicode_FSConverter(value, path) && (*(const char **)at = PyBytes_AsString(*path)) != NULL;
     default:
-        return set_word(o, setting, value);
+        word = text_of(value);
+        if (word && weir_run_set_word(o, setting, word, &error) != WEIR_OK)
+            py_raise(&error);
+        return !PyErr_Occurred();
     }
 }
 
-static bool set_options(run_arguments *a, PyObject *given) {
+/* Sets all that a dict has; `paths` keeps the names of files, at the places of their settings. */
+static bool set_options(weir_run_options *o, PyObject *given, PyObject *paths[SETTINGS_MAX]) {
     size_t count;
     Py_ssize_t found = 0;
     const weir_run_setting *settings = weir_run_settings(&count);
@@ -155,7 +129,7 @@ static bool set_options(run_arguments *a, PyObject *given) {
         PyObject *value = name ? PyDict_GetItemWithError(given, name) : NULL; /* borrowed */
         Py_XDECREF(name);
         found += value != NULL;
-        if (value ? !set_option(&a->options, &settings[i], value, &a->paths[i]) : PyErr_Occurred() != NULL)
+        if (value ? !set_option(o, &settings[i], value, &paths[i]) : PyErr_Occurred() != NULL)
             return false;
     }
     if (found == PyDict_Size(given))
@@ -164,58 +138,49 @@ static bool set_options(run_arguments *a, PyObject *given) {
     return false;
 }
 
-/* (stores, manifest, token, {option: value}, state). free_arguments also if it fails. */
-static bool parse_arguments(PyObject *args, run_arguments *a) {
-    PyObject *stores = NULL, *manifest = NULL, *given = NULL;
-    weir_run_options *o = &a->options;
-    *a = (run_arguments){.options = {.size = sizeof *o}};
-    if (!PyArg_ParseTuple(args, "O!O!O&O!O&", &PyTuple_Type, &stores, py_the.manifest, &manifest, py_to_bytes,
-                          &a->token, &PyDict_Type, &given, py_to_bytes, &a->state) ||
-        !set_options(a, given) || !(a->sources = py_sources_new(stores, manifest)))
-        return false;
-    o->stores = a->sources->opened;
-    o->store_count = a->sources->count;
-    o->manifest = a->sources->manifest->manifest;
-    o->token = a->token.data;
-    o->token_size = a->token.size;
-    o->state = a->state.data;
-    o->state_size = a->state.size;
-    return true;
-}
-
+/* _open(stores, manifest, token, {option: value}, state) */
 static PyObject *run_open(PyObject *class, PyObject *args) {
-    run_arguments a;
+    PyObject *stores = NULL, *manifest = NULL, *given = NULL, *paths[SETTINGS_MAX] = {NULL};
+    py_bytes token, state;
+    weir_run_options o = {.size = sizeof o};
     weir_error error;
     weir_status status = WEIR_OK;
-    py_run *run = NULL;
-    if (parse_arguments(args, &a) && (run = py_shared_new(sizeof *run, destroy_run))) {
-        run->env = py_env();
-        run->sources = (py_sources *)py_keep(&a.sources->shared);
-        Py_BEGIN_ALLOW_THREADS status = weir_run_open(&run->env, &a.options, &run->run, &error);
-        Py_END_ALLOW_THREADS
-    }
-    free_arguments(&a);
-    if (!run)
+    if (!PyArg_ParseTuple(args, "O!O!O&O!O&", &PyTuple_Type, &stores, py_the.manifest, &manifest, py_to_bytes,
+                          &token, &PyDict_Type, &given, py_to_bytes, &state))
         return NULL;
-    if (status == WEIR_OK)
-        return py_object_new((PyTypeObject *)class, &run->shared);
-    py_drop(&run->shared);
-    return py_raise(&error);
+    py_run *run = set_options(&o, given, paths) ? py_shared_new(sizeof *run, destroy_run) : NULL;
+    if (run && (run->sources = py_sources_new(stores, manifest))) {
+        o.stores = run->sources->opened;
+        o.store_count = run->sources->count;
+        o.manifest = run->sources->manifest->manifest;
+        o.token = token.data;
+        o.token_size = token.size;
+        o.state = state.data;
+        o.state_size = state.size;
+        run->env = py_env();
+        PY_UNLOCKED(status = weir_run_open(&run->env, &o, &run->run, &error));
+    } else {
+        py_drop(run);
+        run = NULL;
+    }
+    for (size_t i = 0; i < SETTINGS_MAX; i++)
+        Py_XDECREF(paths[i]);
+    return py_opened(class, run, status, &error);
 }
 
-static PyObject *run_start(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *run_start(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     py_run *run = run_of(self);
     weir_error error;
     weir_status status;
     run->owner = getpid();
-    Py_BEGIN_ALLOW_THREADS status = weir_run_start(run->run, &error);
-    Py_END_ALLOW_THREADS if (status != WEIR_OK) return py_raise(&error);
+    PY_UNLOCKED(status = weir_run_start(run->run, &error));
+    if (status != WEIR_OK)
+        return py_raise(&error);
     const weir_device *device = weir_run_describe(run->run)->device;
-    if (device) {
+    if (device && !weir_device_describe(device)->is_host) {
         int32_t id = (int32_t)weir_device_describe(device)->ordinal;
         run->place = (py_place){.type = DL_CUDA, .id = id, .await = await_batch};
-        run->table_place = (py_place){.type = DL_CUDA, .id = id, .await = await_nothing};
+        run->table_place = (py_place){.type = DL_CUDA, .id = id};
     }
     Py_RETURN_NONE;
 }
@@ -261,23 +226,7 @@ static void cancel_run(void *run) {
     weir_run_cancel(run);
 }
 
-static weir_status take(py_run *run, weir_taken *taken, weir_error *error) {
-    bool is_ready = false;
-    weir_status status = weir_run_try_next(run->run, taken, &is_ready, error);
-    if (status != WEIR_OK || is_ready)
-        return status;
-    py_wait_begin(cancel_run, run->run);
-    Py_BEGIN_ALLOW_THREADS status = weir_run_next(run->run, taken, error);
-    Py_END_ALLOW_THREADS py_wait_end();
-    return status;
-}
-
-static const py_place *place_of(const py_run *run, const py_place *place) {
-    const weir_device *device = weir_run_describe(run->run)->device;
-    return device && !weir_device_describe(device)->is_host ? place : NULL;
-}
-
-static PyObject *lend(py_run *run, const weir_taken *taken, PyTypeObject *type, bool is_copied) {
+static PyObject *lend(py_run *run, const weir_taken *taken, PyObject *class, bool is_copied) {
     lease *lent = py_shared_new(sizeof *lent, destroy_lease);
     if (!lent) {
         if (weir_run_release(run->run, taken, 0, NULL) != WEIR_OK)
@@ -289,36 +238,43 @@ static PyObject *lend(py_run *run, const weir_taken *taken, PyTypeObject *type, 
     lent->base.store = taken->store;
     lent->base.sources = &run->sources->shared;
     lent->base.step = taken->step;
-    lent->base.place = place_of(run, &run->place);
-    lent->run = (py_run *)py_keep(&run->shared);
+    lent->base.place = run->place.type == DL_CUDA ? &run->place : NULL;
+    lent->run = py_keep(run);
     lent->taken = *taken;
     if (!is_copied)
-        return py_object_new(type, &lent->base.shared);
+        return py_object_new(class, lent);
     py_batch *copy = py_batch_copy(&lent->base);
-    py_drop(&lent->base.shared);
-    return copy ? py_object_new(type, &copy->shared) : NULL;
+    py_drop(lent);
+    return py_object_new(class, copy);
 }
 
-/* _next(type of the batch, whether to copy): None at the end. One thread at a time. */
+/* _next(class of the batch, whether to copy): None at the end. One thread at a time. */
 static PyObject *run_next(PyObject *self, PyObject *args) {
-    PyObject *type = NULL;
+    PyObject *class = NULL;
     int is_copied = 0;
-    if (!PyArg_ParseTuple(args, "O!p:_next", &PyType_Type, &type, &is_copied))
+    if (!PyArg_ParseTuple(args, "O!p:_next", &PyType_Type, &class, &is_copied))
         return NULL;
-    if (PyObject_IsSubclass(type, (PyObject *)py_the.batch) != 1) {
+    if (PyObject_IsSubclass(class, (PyObject *)py_the.batch) != 1) {
         PyErr_SetString(PyExc_TypeError, "a run gives batches");
         return NULL;
     }
     weir_taken taken;
     weir_error error;
-    weir_status status = take(run_of(self), &taken, &error);
+    bool is_ready = false;
+    weir_run *run = run_of(self)->run;
+    weir_status status = weir_run_try_next(run, &taken, &is_ready, &error);
+    if (status == WEIR_OK && !is_ready) {
+        py_wait_begin(cancel_run, run);
+        PY_UNLOCKED(status = weir_run_next(run, &taken, &error));
+        py_wait_end();
+    }
     if (PyErr_Occurred()) /* a signal handler's: the run was cancelled, and gave nothing */
         return NULL;
     if (status != WEIR_OK)
         return raise_for(run_of(self), &error);
     if (!taken.batch)
         Py_RETURN_NONE;
-    return lend(run_of(self), &taken, (PyTypeObject *)type, is_copied);
+    return lend(run_of(self), &taken, class, is_copied);
 }
 
 /* Closing waits for the workers, who may be in the middle of a batch; Python need not. */
@@ -326,36 +282,30 @@ static void run_dealloc(PyObject *self) {
     py_run *run = run_of(self);
     ((py_object *)self)->shared = NULL;
     weir_run_cancel(run->run);
-    Py_BEGIN_ALLOW_THREADS py_drop(&run->shared);
-    Py_END_ALLOW_THREADS py_object_dealloc(self);
+    PY_UNLOCKED(py_drop(run));
+    py_object_dealloc(self);
 }
 
 /* ---- Saving and ending ------------------------------------------------------------------------- */
 
-static PyObject *run_save(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *run_save(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_error error;
     if (weir_run_save(run_of(self)->run, &error) != WEIR_OK)
         return raise_for(run_of(self), &error);
     Py_RETURN_NONE;
 }
 
-static PyObject *run_stop(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *run_stop(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_error error;
-    if (weir_run_stop(run_of(self)->run, &error) != WEIR_OK)
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return py_done(weir_run_stop(run_of(self)->run, &error), &error);
 }
 
-static PyObject *run_cancel(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *run_cancel(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_run_cancel(run_of(self)->run);
     Py_RETURN_NONE;
 }
 
-static PyObject *run_state(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *run_state(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const void *data;
     size_t size;
     weir_error error;
@@ -366,20 +316,11 @@ static PyObject *run_state(PyObject *self, PyObject *nothing) {
 
 /* ---- About the run ----------------------------------------------------------------------------- */
 
-static PyObject *run_plan(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *run_plan(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     return py_plan_bytes(weir_run_describe(run_of(self)->run)->memory);
 }
 
-static PyObject *stage_metrics(const weir_stage_metrics *stage) {
-    return Py_BuildValue("{s:K,s:d,s:d,s:d,s:I,s:I}", "batches", (ull)stage->batches, "busy_seconds",
-                         (double)stage->busy_ns / 1e9, "input_wait_seconds",
-                         (double)stage->input_wait_ns / 1e9, "room_wait_seconds",
-                         (double)stage->room_wait_ns / 1e9, "queued", stage->queued, "room", stage->room);
-}
-
-static PyObject *run_metrics(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *run_metrics(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const weir_run *run = run_of(self)->run;
     weir_run_metrics metrics;
     weir_worker_metrics *workers = calloc(weir_run_describe(run)->workers, sizeof *workers);
@@ -387,20 +328,25 @@ static PyObject *run_metrics(PyObject *self, PyObject *nothing) {
         return PyErr_NoMemory();
     weir_run_measure(run, &metrics, workers);
     PyObject *dict = py_metrics(&metrics.prefetch, workers);
+    free(workers);
     PyObject *stages = PyDict_New();
     bool is_complete = dict && stages;
-    free(workers);
-    for (int i = 0; i < WEIR_RUN_STAGES && is_complete; i++)
-        is_complete =
-            py_set(stages, weir_run_stage_name((weir_run_stage)i), stage_metrics(&metrics.stages[i]));
-    if (is_complete && py_set(dict, "stages", stages) &&
-        py_set(dict, "compact_bytes", PyLong_FromUnsignedLongLong(metrics.compact_bytes)) &&
-        py_set(dict, "unpinned_bytes", PyLong_FromUnsignedLongLong(metrics.unpinned_bytes)))
-        return dict;
+    for (int i = 0; i < WEIR_RUN_STAGES && is_complete; i++) {
+        const weir_stage_metrics *stage = &metrics.stages[i];
+        is_complete = py_set(stages, weir_run_stage_name((weir_run_stage)i),
+                             Py_BuildValue("{s:K,s:d,s:d,s:d,s:I,s:I}", "batches", (ull)stage->batches,
+                                           "busy_seconds", (double)stage->busy_ns / 1e9, "input_wait_seconds",
+                                           (double)stage->input_wait_ns / 1e9, "room_wait_seconds",
+                                           (double)stage->room_wait_ns / 1e9, "queued", stage->queued, "room",
+                                           stage->room));
+    }
+    is_complete = is_complete && py_set(dict, "stages", Py_NewRef(stages)) &&
+                  py_set(dict, "compact_bytes", PyLong_FromUnsignedLongLong(metrics.compact_bytes)) &&
+                  py_set(dict, "unpinned_bytes", PyLong_FromUnsignedLongLong(metrics.unpinned_bytes));
+    Py_XDECREF(stages);
     if (!is_complete)
-        Py_XDECREF(stages);
-    Py_XDECREF(dict);
-    return NULL;
+        Py_CLEAR(dict);
+    return dict;
 }
 
 static PyObject *table_of(py_run *run, const weir_tables *tables, const void *data, uint32_t count) {
@@ -410,7 +356,7 @@ static PyObject *table_of(py_run *run, const weir_tables *tables, const void *da
                           .dtype = "float16",
                           .rank = 2,
                           .shape = shape,
-                          .place = place_of(run, &run->table_place)};
+                          .place = run->table_place.type == DL_CUDA ? &run->table_place : NULL};
     return py_array_new(&spec);
 }
 
@@ -434,31 +380,26 @@ static PyObject *run_tables(PyObject *self, PyObject *args) {
     return NULL;
 }
 
-static PyObject *get_step(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_step(PyObject *self, void *Py_UNUSED(closure)) {
     return PyLong_FromUnsignedLongLong(weir_run_step(run_of(self)->run));
 }
 
-static PyObject *get_end(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_end(PyObject *self, void *Py_UNUSED(closure)) {
     uint64_t end = weir_run_describe(run_of(self)->run)->end;
     return end == WEIR_ENDLESS ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(end);
 }
 
-static PyObject *get_is_started(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_is_started(PyObject *self, void *Py_UNUSED(closure)) {
     return PyBool_FromLong(run_of(self)->owner != 0);
 }
 
-static PyObject *checkpoint_step(PyObject *class, PyObject *args) {
-    (void)class;
-    py_bytes data = {NULL, NULL, 0};
+static PyObject *checkpoint_step(PyObject *Py_UNUSED(class), PyObject *args) {
+    py_bytes data;
     weir_checkpoint found;
     weir_error error;
     if (!PyArg_ParseTuple(args, "O&:_checkpoint_step", py_to_bytes, &data))
         return NULL;
     weir_status status = weir_checkpoint_read(data.data, data.size, &found, &error);
-    Py_XDECREF(data.holder);
     return status == WEIR_OK ? PyLong_FromUnsignedLongLong(found.step) : py_raise(&error);
 }
 
@@ -491,7 +432,7 @@ static PyType_Slot slots[] = {{Py_tp_doc, "A run; see weir.Loader."},
 static PyType_Spec spec = {"weir._weir.Run", sizeof(py_object), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
-int py_add_run(PyObject *module) {
+bool py_add_run(PyObject *module) {
     static const struct {
         const char *name;
         long value;
@@ -505,7 +446,6 @@ int py_add_run(PyObject *module) {
                     {"PREFETCH_SKIPS", WEIR_PREFETCH_SKIPS}};
     for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
         if (PyModule_AddIntConstant(module, defaults[i].name, defaults[i].value) != 0)
-            return -1;
-    py_the.run = py_add_type(module, &spec);
-    return py_the.run ? 0 : -1;
+            return false;
+    return py_add_type(module, NULL, &spec);
 }

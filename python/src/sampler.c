@@ -15,41 +15,27 @@ static void destroy_sampler(py_shared *self) {
     free(self);
 }
 
-static PyObject *open_sampler(PyTypeObject *type, const weir_manifest *manifest,
-                              const weir_sampler_options *options) {
-    py_sampler *shared = py_shared_new(sizeof *shared, destroy_sampler);
-    if (!shared)
-        return NULL;
-    weir_error error;
-    if (weir_sampler_open(NULL, manifest, options, &shared->sampler, &error) != WEIR_OK) {
-        py_drop(&shared->shared);
-        return py_raise(&error);
-    }
-    shared->cardinality = weir_manifest_find(manifest, options->dataset)->cardinality;
-    return py_object_new(type, &shared->shared);
-}
-
 /* _open(manifest, dataset, stage, rank, world_size, token) */
 static PyObject *sampler_open(PyObject *class, PyObject *args) {
-    PyObject *manifest = NULL;
+    PyObject *given = NULL;
     const char *stage = NULL;
-    py_bytes token = {NULL, NULL, 0};
+    py_bytes token;
     weir_sampler_options options = {.size = sizeof options};
-    if (!PyArg_ParseTuple(args, "O!ssO&O&O&:_open", py_the.manifest, &manifest, &options.dataset, &stage,
+    if (!PyArg_ParseTuple(args, "O!ssO&O&O&:_open", py_the.manifest, &given, &options.dataset, &stage,
                           py_to_uint32, &options.rank, py_to_uint32, &options.world_size, py_to_bytes,
                           &token))
         return NULL;
     options.token = token.data;
     options.token_size = token.size;
     weir_error error;
-    PyObject *sampler = NULL;
-    if (weir_stage_parse(stage, &options.stage, &error) != WEIR_OK)
-        py_raise(&error);
-    else
-        sampler = open_sampler((PyTypeObject *)class,
-                               ((py_manifest *)((py_object *)manifest)->shared)->manifest, &options);
-    Py_XDECREF(token.holder);
-    return sampler;
+    const weir_manifest *manifest = ((py_manifest *)((py_object *)given)->shared)->manifest;
+    weir_status status = weir_stage_parse(stage, &options.stage, &error);
+    py_sampler *shared = py_shared_new(sizeof *shared, destroy_sampler);
+    if (shared && status == WEIR_OK)
+        status = weir_sampler_open(NULL, manifest, &options, &shared->sampler, &error);
+    if (shared && status == WEIR_OK)
+        shared->cardinality = weir_manifest_find(manifest, options.dataset)->cardinality;
+    return py_opened(class, shared, status, &error);
 }
 
 static py_sampler *sampler_of(PyObject *self) {
@@ -68,24 +54,6 @@ static bool step_at(PyObject *self, PyObject *args, weir_step *step) {
     return false;
 }
 
-static bool describe_step(PyObject *dict, const weir_step *step) {
-    return py_set(dict, "cursor_next",
-                  Py_BuildValue("(KK)", (ull)step->cursor_next.epoch, (ull)step->cursor_next.global_index)) &&
-           py_set(dict, "valid_count", PyLong_FromUnsignedLongLong(step->valid_count)) &&
-           py_set(dict, "effective_batch_size", PyLong_FromUnsignedLongLong(step->effective_batch_size)) &&
-           py_set(dict, "blocks_materialized", PyLong_FromUnsignedLongLong(step->blocks_materialized)) &&
-           py_set(dict, "sampler_block_size", PyLong_FromUnsignedLongLong(step->sampler_block_size)) &&
-           py_set(dict, "micro_batch_size", PyLong_FromUnsignedLongLong(step->micro_batch_size)) &&
-           py_set(dict, "sequence_length", PyLong_FromUnsignedLong(step->sequence_length)) &&
-           py_set(dict, "effective_q", PyFloat_FromDouble(step->effective_q)) &&
-           py_set(dict, "is_shuffled", PyBool_FromLong(step->is_shuffled)) &&
-           py_set(dict, "subsampling_mode", py_text(step->subsampling_mode)) &&
-           py_set(dict, "sampling_mode", py_text(step->sampling_mode)) &&
-           py_set(dict, "sampler_config_hash", py_hex(step->sampler_config_hash, WEIR_HASH_SIZE)) &&
-           py_set(dict, "epoch_seed_hash", py_hex(step->epoch_seed_hash, WEIR_HASH_SIZE)) &&
-           py_set(dict, "data_replay_t", py_hex(step->data_replay_t, WEIR_HASH_SIZE));
-}
-
 static PyObject *sampler_step(PyObject *self, PyObject *args) {
     weir_step step;
     uint64_t *indices = NULL;
@@ -95,14 +63,16 @@ static PyObject *sampler_step(PyObject *self, PyObject *args) {
     if (!array)
         return NULL;
     weir_sampler_indices(sampler_of(self)->sampler, &step, indices);
-    PyObject *dict = PyDict_New();
-    if (dict && describe_step(dict, &step) && py_set(dict, "indices", Py_NewRef(array))) {
-        Py_DECREF(array);
-        return dict;
-    }
-    Py_XDECREF(dict);
-    Py_DECREF(array);
-    return NULL;
+    return Py_BuildValue(
+        "{s(KK)sKsKsKsKsKsIsdsNsssssNsNsNsN}", "cursor_next", (ull)step.cursor_next.epoch,
+        (ull)step.cursor_next.global_index, "valid_count", (ull)step.valid_count, "effective_batch_size",
+        (ull)step.effective_batch_size, "blocks_materialized", (ull)step.blocks_materialized,
+        "sampler_block_size", (ull)step.sampler_block_size, "micro_batch_size", (ull)step.micro_batch_size,
+        "sequence_length", (unsigned)step.sequence_length, "effective_q", step.effective_q, "is_shuffled",
+        PyBool_FromLong(step.is_shuffled), "subsampling_mode", step.subsampling_mode, "sampling_mode",
+        step.sampling_mode, "sampler_config_hash", py_hex(step.sampler_config_hash, WEIR_HASH_SIZE),
+        "epoch_seed_hash", py_hex(step.epoch_seed_hash, WEIR_HASH_SIZE), "data_replay_t",
+        py_hex(step.data_replay_t, WEIR_HASH_SIZE), "indices", array);
 }
 
 /* (this rank's valid indices as a list, next epoch, next position): what iteration takes. */
@@ -116,9 +86,7 @@ static PyObject *sampler_take(PyObject *self, PyObject *args) {
     weir_sampler_indices(sampler_of(self)->sampler, &step, indices);
     PyObject *list = PyList_New((Py_ssize_t)step.valid_count);
     for (uint64_t i = 0; list && i < step.valid_count; i++) {
-        PyObject *index = PyLong_FromUnsignedLongLong(indices[i]);
-        if (!index || PyList_SetItem(list, (Py_ssize_t)i, index) != 0)
-            Py_CLEAR(list);
+        py_put(&list, (Py_ssize_t)i, PyLong_FromUnsignedLongLong(indices[i]));
     }
     free(indices);
     if (!list)
@@ -158,8 +126,7 @@ static PyObject *sampler_range(PyObject *self, PyObject *args, PyObject *kwargs)
     return py_raise(&error);
 }
 
-static PyObject *get_cardinality(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_cardinality(PyObject *self, void *Py_UNUSED(closure)) {
     return PyLong_FromUnsignedLongLong(sampler_of(self)->cardinality);
 }
 
@@ -180,17 +147,7 @@ static PyGetSetDef attributes[] = {
     {"cardinality", get_cardinality, NULL, "The number of samples in the dataset.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
-static PyType_Slot slots[] = {{Py_tp_doc, "Which samples a rank takes; see weir.Sampler."},
-                              {Py_tp_dealloc, py_object_dealloc},
-                              {Py_tp_methods, methods},
-                              {Py_tp_getset, attributes},
-                              {0, NULL}};
-
-static PyType_Spec spec = {"weir._weir.Sampler", sizeof(py_object), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                           slots};
-
-int py_add_sampler(PyObject *module) {
-    py_the.sampler = py_add_type(module, &spec);
-    return py_the.sampler ? 0 : -1;
+bool py_add_sampler(PyObject *module) {
+    return py_add_shell(module, NULL, "weir._weir.Sampler", "Which samples a rank takes; see weir.Sampler.",
+                        methods, attributes, NULL);
 }

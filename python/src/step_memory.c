@@ -50,8 +50,7 @@ void *weir_torch_allocate(ssize_t size, int device, void *stream) {
     return data;
 }
 
-void weir_torch_free(void *data, ssize_t size, int device, void *stream) {
-    (void)size, (void)device;
+void weir_torch_free(void *data, ssize_t Py_UNUSED(size), int Py_UNUSED(device), void *stream) {
     weir_step_memory_free(torchs->memory, data, (weir_stream)stream);
 }
 
@@ -72,40 +71,34 @@ static PyObject *open_memory(PyObject *class, PyObject *args) {
                                         .warmup_plus_one = warmup == UINT32_MAX ? warmup : warmup + 1,
                                         .effort_plus_one = effort == UINT32_MAX ? effort : effort + 1};
     py_step_memory *shared = py_shared_new(sizeof *shared, destroy);
-    if (!shared)
-        return NULL;
-    weir_status status = weir_device_open_named(NULL, device, &shared->device, &error);
-    if (status == WEIR_OK)
+    weir_status status = WEIR_OK;
+    if (shared)
+        status = weir_device_open_named(NULL, device, &shared->device, &error);
+    if (shared && status == WEIR_OK)
         status = weir_step_memory_open(NULL, shared->device, &options, &shared->memory, &error);
-    if (status == WEIR_OK)
-        return py_object_new((PyTypeObject *)class, &shared->shared);
-    py_drop(&shared->shared);
-    return py_raise(&error);
+    return py_opened(class, shared, status, &error);
 }
 
 /* Gives it to the functions above, for good. */
-static PyObject *install(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *install(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     if (torchs) {
         PyErr_SetString(PyExc_RuntimeError, "this process has a planned allocator already");
         return NULL;
     }
-    torchs = (py_step_memory *)py_keep(((py_object *)self)->shared);
+    torchs = py_keep(((py_object *)self)->shared);
     Py_RETURN_NONE;
 }
 
-static PyObject *begin(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *begin(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_error error;
     return py_done(weir_step_memory_begin(memory_of(self), &error), &error);
 }
 
-static PyObject *end(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *end(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_error error;
     weir_status status = WEIR_OK;
-    Py_BEGIN_ALLOW_THREADS status = weir_step_memory_end(memory_of(self), &error);
-    Py_END_ALLOW_THREADS return py_done(status, &error);
+    PY_UNLOCKED(status = weir_step_memory_end(memory_of(self), &error));
+    return py_done(status, &error);
 }
 
 static PyObject *allocate(PyObject *self, PyObject *args) {
@@ -125,8 +118,7 @@ static PyObject *free_memory(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-static PyObject *describe(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *describe(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_step_memory_info i = weir_step_memory_describe(memory_of(self));
     return Py_BuildValue("{sKsNsKsKsKsKsKsKsKsKsKsK}", "steps", (ull)i.steps, "is_planned",
                          PyBool_FromLong(i.is_planned), "requests", (ull)i.requests, "planned",
@@ -146,15 +138,7 @@ static PyMethodDef methods[] = {
     {"_describe", describe, METH_NOARGS, "What was planned and served."},
     {NULL, NULL, 0, NULL}};
 
-static PyType_Slot slots[] = {{Py_tp_doc, "Memory of a loop; see weir.torch.planned_allocator."},
-                              {Py_tp_dealloc, py_object_dealloc},
-                              {Py_tp_methods, methods},
-                              {0, NULL}};
-
-static PyType_Spec spec = {"weir._weir.StepMemory", sizeof(py_object), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                           slots};
-
-int py_add_step_memory(PyObject *module) {
-    return py_add_type(module, &spec) ? 0 : -1;
+bool py_add_step_memory(PyObject *module) {
+    return py_add_shell(module, NULL, "weir._weir.StepMemory",
+                        "Memory of a loop; see weir.torch.planned_allocator.", methods, NULL, NULL);
 }

@@ -22,36 +22,26 @@ static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     weir_store_options options = {.size = sizeof options, .reads_ahead = read_ahead};
     weir_status status = weir_verify_parse(verify, &options.verify, &error);
     py_store *shared = py_shared_new(sizeof *shared, destroy_store);
-    if (shared && status == WEIR_OK) {
-        Py_BEGIN_ALLOW_THREADS status =
-            weir_store_open_with(NULL, PyBytes_AsString(path), &options, &shared->store, &error);
-        Py_END_ALLOW_THREADS
-    }
+    const char *name = PyBytes_AsString(path);
+    if (shared && status == WEIR_OK)
+        PY_UNLOCKED(status = weir_store_open_with(NULL, name, &options, &shared->store, &error));
     Py_DECREF(path);
-    if (!shared)
-        return NULL;
-    if (status == WEIR_OK)
-        return py_object_new(type, &shared->shared);
-    py_drop(&shared->shared);
-    return py_raise(&error);
+    return py_opened((PyObject *)type, shared, status, &error);
 }
 
 static const weir_store *store_of(PyObject *self) {
     return ((py_store *)((py_object *)self)->shared)->store;
 }
 
-static PyObject *get_name(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_name(PyObject *self, void *Py_UNUSED(closure)) {
     return py_text(weir_store_describe(store_of(self))->name);
 }
 
-static PyObject *get_hash(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_hash(PyObject *self, void *Py_UNUSED(closure)) {
     return py_hex(weir_store_describe(store_of(self))->store_hash, WEIR_HASH_SIZE);
 }
 
-static PyObject *info_json(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+static PyObject *info_json(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_store_info_json(store_of(self), &w);
@@ -64,8 +54,8 @@ static PyObject *verify(PyObject *self, PyObject *number) {
         return NULL;
     weir_error error;
     weir_status status = WEIR_OK;
-    Py_BEGIN_ALLOW_THREADS status = weir_store_verify(store_of(self), threads, &error);
-    Py_END_ALLOW_THREADS return py_done(status, &error);
+    PY_UNLOCKED(status = weir_store_verify(store_of(self), threads, &error));
+    return py_done(status, &error);
 }
 
 /* ---- Arrays of the file ------------------------------------------------------------------------ */
@@ -73,13 +63,12 @@ static PyObject *verify(PyObject *self, PyObject *number) {
 /* Verifies what an array will show, as the store's `verify` says; raises where it is damaged. */
 static bool is_whole(PyObject *self, const uint8_t *data, size_t size) {
     weir_error error;
-    bool is_touched = false;
-    weir_status status = WEIR_OK;
+    bool is_touched = true;
     if (!data)
         return true;
-    Py_BEGIN_ALLOW_THREADS is_touched = weir_store_touch(store_of(self), data, size);
-    status = weir_store_status(store_of(self), &error);
-    Py_END_ALLOW_THREADS if (is_touched && status == WEIR_OK) return true;
+    PY_UNLOCKED(is_touched = weir_store_touch(store_of(self), data, size));
+    if (weir_store_status(store_of(self), &error) == WEIR_OK && is_touched)
+        return true;
     py_raise(&error);
     return false;
 }
@@ -113,23 +102,12 @@ static PyObject *embeddings(PyObject *self, PyObject *args) {
 }
 
 /* Bit `bit` of each row's record, as bytes of 0 and 1: a copy. */
-static PyObject *bits_of(PyObject *self, const weir_table *table, uint32_t bit) {
+static PyObject *bits_of(const weir_table *table, uint32_t bit) {
     py_block *block = py_block_new(table->row_count);
-    (void)self;
-    if (!block)
-        return NULL;
     const uint8_t *at = table->records + table->bits_offset + bit / 8;
-    for (uint32_t row = 0; row < table->row_count; row++)
+    for (uint32_t row = 0; block && row < table->row_count; row++)
         block->data[row] = at[(size_t)row * table->stride] >> bit % 8 & 1;
-    uint64_t count = table->row_count;
-    PyObject *array = py_array_new(&(py_array_spec){.owner = &block->shared,
-                                                    .data = block->data,
-                                                    .dtype = "bool",
-                                                    .rank = 1,
-                                                    .shape = &count,
-                                                    .is_writable = true});
-    py_drop(&block->shared);
-    return array;
+    return py_array_of_block(block, "bool", table->row_count, 0);
 }
 
 static PyObject *values_of(PyObject *self, const weir_table *table, const weir_column *column) {
@@ -137,7 +115,7 @@ static PyObject *values_of(PyObject *self, const weir_table *table, const weir_c
     static const char *const dtypes[] = {WEIR_VALUES(DTYPE)};
     weir_value value = weir_value_of(column->stype);
     if (value == WEIR_VALUE_TRUTH)
-        return bits_of(self, table, column->bool_bit);
+        return bits_of(table, column->bool_bit);
     if (column->slot == WEIR_NONE) {
         PyErr_Format(PyExc_KeyError, "%s is an %s column: it has no values", column->name,
                      weir_stype_name(column->stype));
@@ -168,21 +146,24 @@ static PyObject *column(PyObject *self, PyObject *args) {
     const weir_table *table = &info->tables[found->table];
     if (!is_whole(self, table->records, (size_t)table->row_count * table->stride))
         return NULL;
-    return wants_nulls ? bits_of(self, table, found->null_bit) : values_of(self, table, found);
+    return wants_nulls ? bits_of(table, found->null_bit) : values_of(self, table, found);
 }
 
 /* ---- Keys -------------------------------------------------------------------------------------- */
 
-static PyObject *object_of(const weir_key_value *value) {
-    switch (value->type) {
+/* A value of a row's key. */
+static PyObject *key_part(const weir_store *store, uint64_t row, uint32_t number) {
+    weir_key_value value;
+    (void)weir_store_key(store, row, number, &value);
+    switch (value.type) {
     case WEIR_KEY_INTEGER:
-        return PyLong_FromLongLong(value->integer);
+        return PyLong_FromLongLong(value.integer);
     case WEIR_KEY_REAL:
-        return PyFloat_FromDouble(value->real);
+        return PyFloat_FromDouble(value.real);
     case WEIR_KEY_TEXT:
-        return PyUnicode_DecodeUTF8(value->bytes.data, (Py_ssize_t)value->bytes.size, "replace");
+        return PyUnicode_DecodeUTF8(value.bytes.data, (Py_ssize_t)value.bytes.size, "replace");
     case WEIR_KEY_BYTES:
-        return PyBytes_FromStringAndSize(value->bytes.data, (Py_ssize_t)value->bytes.size);
+        return PyBytes_FromStringAndSize(value.bytes.data, (Py_ssize_t)value.bytes.size);
     default:
         PyErr_SetString(PyExc_KeyError, "the row has no key in the store");
         return NULL;
@@ -197,20 +178,11 @@ static PyObject *key(PyObject *self, PyObject *number) {
     const weir_store *store = store_of(self);
     uint32_t table = weir_store_table_of(store, row);
     uint32_t count = table == WEIR_NONE ? 1 : weir_store_describe(store)->tables[table].primary_key_count;
-    PyObject *parts = count > 1 ? PyTuple_New((Py_ssize_t)count) : NULL;
-    if (count > 1 && !parts)
-        return NULL;
-    for (uint32_t i = 0; i < count || i == 0; i++) {
-        weir_key_value value;
-        (void)weir_store_key(store, row, i, &value);
-        PyObject *part = object_of(&value);
-        if (!parts)
-            return part;
-        if (!part || PyTuple_SetItem(parts, (Py_ssize_t)i, part) != 0) {
-            Py_DECREF(parts);
-            return NULL;
-        }
-    }
+    if (count < 2)
+        return key_part(store, row, 0);
+    PyObject *parts = PyTuple_New((Py_ssize_t)count);
+    for (uint32_t i = 0; parts && i < count; i++)
+        py_put(&parts, i, key_part(store, row, i));
     return parts;
 }
 
@@ -321,8 +293,7 @@ static bool add_dataset(PyObject *all, const weir_store *store, const weir_task 
     return is_added;
 }
 
-static PyObject *get_datasets(PyObject *self, void *closure) {
-    (void)closure;
+static PyObject *get_datasets(PyObject *self, void *Py_UNUSED(closure)) {
     const weir_store_info *info = weir_store_describe(store_of(self));
     PyObject *all = PyDict_New();
     for (uint32_t i = 0; all && i < info->task_count; i++)
@@ -350,17 +321,7 @@ static PyGetSetDef attributes[] = {
     {"datasets", get_datasets, NULL, "By key: task, split, cardinality and hash.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
-static PyType_Slot slots[] = {{Py_tp_doc, "An open store; see weir.Store."},
-                              {Py_tp_new, store_new},
-                              {Py_tp_dealloc, py_object_dealloc},
-                              {Py_tp_methods, methods},
-                              {Py_tp_getset, attributes},
-                              {0, NULL}};
-
-static PyType_Spec spec = {"weir._weir.Store", sizeof(py_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-                           slots};
-
-int py_add_store(PyObject *module) {
-    py_the.store = py_add_type(module, &spec);
-    return py_the.store ? 0 : -1;
+bool py_add_store(PyObject *module) {
+    return py_add_shell(module, &py_the.store, "weir._weir.Store", "An open store; see weir.Store.", methods,
+                        attributes, store_new);
 }

@@ -17,12 +17,13 @@ void *py_shared_new(size_t size, void (*destroy)(py_shared *self)) {
     return shared;
 }
 
-py_shared *py_keep(py_shared *shared) {
-    atomic_fetch_add_explicit(&shared->count, 1, memory_order_relaxed);
-    return shared;
+void *py_keep(void *piece) {
+    atomic_fetch_add_explicit(&((py_shared *)piece)->count, 1, memory_order_relaxed);
+    return piece;
 }
 
-void py_drop(py_shared *shared) {
+void py_drop(void *piece) {
+    py_shared *shared = piece;
     if (shared && atomic_fetch_sub_explicit(&shared->count, 1, memory_order_acq_rel) == 1)
         shared->destroy(shared);
 }
@@ -47,14 +48,23 @@ py_block *py_block_new(size_t size) {
 
 /* ---- Objects ----------------------------------------------------------------------------------- */
 
-PyObject *py_object_new(PyTypeObject *type, py_shared *shared) {
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    py_object *object = (py_object *)allocate(type, 0);
+PyObject *py_object_new(PyObject *class, void *piece) {
+    PyTypeObject *type = (PyTypeObject *)class;
+    py_object *object = NULL;
+    if (piece)
+        object = (py_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (object)
-        object->shared = shared;
+        object->shared = piece;
     else
-        py_drop(shared);
+        py_drop(piece);
     return (PyObject *)object;
+}
+
+PyObject *py_opened(PyObject *class, void *piece, weir_status status, const weir_error *error) {
+    if (!piece || status == WEIR_OK)
+        return py_object_new(class, piece);
+    py_drop(piece);
+    return py_raise(error);
 }
 
 void py_object_dealloc(PyObject *self) {
@@ -64,13 +74,30 @@ void py_object_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec) {
-    PyObject *type = PyType_FromSpec(spec);
-    if (!type && !PyErr_Occurred()) /* Python 3.11 forgets to say so */
+bool py_add_type(PyObject *module, PyTypeObject **type, PyType_Spec *spec) {
+    PyObject *made = PyType_FromSpec(spec);
+    if (!made && !PyErr_Occurred()) /* Python 3.11 forgets to say so */
         PyErr_NoMemory();
-    if (type && PyModule_AddObjectRef(module, strrchr(spec->name, '.') + 1, type) != 0)
-        Py_CLEAR(type);
-    return (PyTypeObject *)type;
+    bool is_added = made && PyModule_AddObjectRef(module, strrchr(spec->name, '.') + 1, made) == 0;
+    if (type && is_added)
+        *type = (PyTypeObject *)Py_NewRef(made);
+    Py_XDECREF(made);
+    return is_added;
+}
+
+bool py_add_shell(PyObject *module, PyTypeObject **type, const char *name, const char *doc,
+                  PyMethodDef *methods, PyGetSetDef *attributes, newfunc new) {
+    PyType_Slot slots[6] = {
+        {Py_tp_doc, (void *)(uintptr_t)doc}, {Py_tp_dealloc, py_object_dealloc}, {Py_tp_methods, methods}};
+    PyType_Slot *next = &slots[3];
+    unsigned flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    if (attributes)
+        *next++ = (PyType_Slot){Py_tp_getset, attributes};
+    if (new)
+        *next++ = (PyType_Slot){Py_tp_new, new};
+    else
+        flags |= Py_TPFLAGS_DISALLOW_INSTANTIATION;
+    return py_add_type(module, type, &(PyType_Spec){name, sizeof(py_object), 0, flags, slots});
 }
 
 /* ---- Errors ------------------------------------------------------------------------------------ */
@@ -92,6 +119,25 @@ PyObject *py_raise(const weir_error *error) {
 
 PyObject *py_done(weir_status status, const weir_error *error) {
     return status == WEIR_OK ? Py_NewRef(Py_None) : py_raise(error);
+}
+
+void py_keep_failure(py_failure *failure) {
+    if (!failure->type)
+        PyErr_Fetch(&failure->type, &failure->value, &failure->traceback);
+    PyErr_Clear();
+}
+
+bool py_raise_failure(py_failure *failure, weir_status status) {
+    bool is_raised = failure->type && status != WEIR_OK;
+    if (is_raised) {
+        PyErr_Restore(failure->type, failure->value, failure->traceback);
+    } else {
+        Py_XDECREF(failure->type);
+        Py_XDECREF(failure->value);
+        Py_XDECREF(failure->traceback);
+    }
+    *failure = (py_failure){0};
+    return is_raised;
 }
 
 /* ---- Conversions ------------------------------------------------------------------------------- */
@@ -123,26 +169,16 @@ int py_to_uint32(PyObject *value, void *out) {
     return 1;
 }
 
-/* Without a value it is the call's turn to undo it: a later argument was refused. */
 int py_to_bytes(PyObject *value, void *out) {
     py_bytes *bytes = out;
-    if (!value) {
-        Py_CLEAR(bytes->holder);
-        return 1;
-    }
-    *bytes = (py_bytes){NULL, NULL, 0};
-    if (value == Py_None)
-        return 1;
-    char *data = NULL;
-    Py_ssize_t size = 0;
-    if (!PyBytes_Check(value)) {
+    *bytes = (py_bytes){NULL, 0};
+    if (value != Py_None && !PyBytes_Check(value)) {
         PyErr_Format(PyExc_TypeError, "expected bytes or None, not %R", (PyObject *)Py_TYPE(value));
         return 0;
     }
-    if (PyBytes_AsStringAndSize(value, &data, &size) != 0)
-        return 0;
-    *bytes = (py_bytes){Py_NewRef(value), data, (size_t)size};
-    return Py_CLEANUP_SUPPORTED;
+    if (value != Py_None)
+        *bytes = (py_bytes){PyBytes_AsString(value), (size_t)PyBytes_Size(value)};
+    return 1;
 }
 
 /* Names in a store are UTF-8, but an unverified one may hold anything. */
@@ -185,11 +221,10 @@ PyObject *py_metrics(const weir_prefetch_metrics *metrics, const weir_worker_met
     PyObject *list = PyList_New((Py_ssize_t)metrics->workers);
     for (uint32_t i = 0; list && i < metrics->workers; i++) {
         const weir_worker_metrics *worker = &workers[i];
-        PyObject *dict = Py_BuildValue("{sKsKsKsKsI}", "produced", (ull)worker->produced, "consumed",
-                                       (ull)worker->consumed, "wait_ns", (ull)worker->wait_ns, "stalls",
-                                       (ull)worker->stalls, "occupied", (unsigned)worker->occupied);
-        if (!dict || PyList_SetItem(list, i, dict) != 0)
-            Py_CLEAR(list);
+        py_put(&list, i,
+               Py_BuildValue("{sKsKsKsKsI}", "produced", (ull)worker->produced, "consumed",
+                             (ull)worker->consumed, "wait_ns", (ull)worker->wait_ns, "stalls",
+                             (ull)worker->stalls, "occupied", (unsigned)worker->occupied));
     }
     if (!list)
         return NULL;
@@ -202,4 +237,10 @@ bool py_set(PyObject *dict, const char *key, PyObject *value) {
     bool is_set = value && PyDict_SetItemString(dict, key, value) == 0;
     Py_XDECREF(value);
     return is_set;
+}
+
+void py_put(PyObject **list, Py_ssize_t at, PyObject *value) {
+    int (*put)(PyObject *, Py_ssize_t, PyObject *) = PyList_Check(*list) ? PyList_SetItem : PyTuple_SetItem;
+    if (!value || put(*list, at, value) != 0)
+        Py_CLEAR(*list);
 }

@@ -19,43 +19,29 @@ static uint32_t number_of_source(const weir_batch *batch, size_t i) {
 }
 
 /* In a mixed batch all are float32: booleans 0 and 1, classes their numbers. */
-static void copy_mixed_target(const weir_batch *batch, size_t i, float *value) {
-    weir_batch_source source = batch->sources[number_of_source(batch, i)];
+static void copy_target(const weir_batch *batch, size_t i, void *values, uint8_t *is_null) {
+    weir_batch_source source = {.target_stype = batch->target_stype, .category_start = batch->category_start};
+    if (batch->source_count > 0)
+        source = batch->sources[number_of_source(batch, i)];
     weir_value kind = weir_value_of(source.target_stype);
+    bool is_mixed = batch->source_count > 0;
+    uint8_t truth = *target_cell(batch, WEIR_BOOL_VALUES, i, 1);
     uint32_t category;
     memcpy(&category, target_cell(batch, WEIR_CATEGORICAL_EMBED_IDS, i, 4), 4);
-    if (kind == WEIR_VALUE_TRUTH)
-        *value = *target_cell(batch, WEIR_BOOL_VALUES, i, 1);
-    else if (kind == WEIR_VALUE_CATEGORY)
-        *value = category > source.category_start ? (float)(category - source.category_start) : 0;
-    else if (kind == WEIR_VALUE_TIME)
-        memcpy(value,
-               target_cell(batch, WEIR_TIMESTAMP_VALUES, i, 4 * WEIR_TIMESTAMP_FLOATS) +
-                   4 * (WEIR_TIMESTAMP_FLOATS - 1),
+    uint32_t class = category > source.category_start ? category - source.category_start : 0;
+    size_t time_size = 4 * WEIR_TIMESTAMP_FLOATS;
+    *is_null = *target_cell(batch, WEIR_IS_NULL, i, 1) | *target_cell(batch, WEIR_IS_PADDING, i, 1);
+    if (kind == WEIR_VALUE_TRUTH && !is_mixed)
+        ((uint8_t *)values)[i] = truth;
+    else if (kind == WEIR_VALUE_CATEGORY && !is_mixed)
+        ((int64_t *)values)[i] = class;
+    else if (kind == WEIR_VALUE_TRUTH || kind == WEIR_VALUE_CATEGORY)
+        ((float *)values)[i] = kind == WEIR_VALUE_TRUTH ? (float)truth : (float)class;
+    else if (kind == WEIR_VALUE_TIME) /* the last of its floats is the whole time */
+        memcpy((float *)values + i, target_cell(batch, WEIR_TIMESTAMP_VALUES, i, time_size) + time_size - 4,
                4);
     else
-        memcpy(value, target_cell(batch, WEIR_NUMERIC_VALUES, i, 4), 4);
-}
-
-static void copy_target(const weir_batch *batch, size_t i, void *value, uint8_t *is_null) {
-    weir_value kind = weir_value_of(batch->target_stype);
-    uint32_t category;
-    *is_null = *target_cell(batch, WEIR_IS_NULL, i, 1) | *target_cell(batch, WEIR_IS_PADDING, i, 1);
-    if (batch->source_count > 0) {
-        copy_mixed_target(batch, i, (float *)value + i);
-    } else if (kind == WEIR_VALUE_TRUTH) {
-        ((uint8_t *)value)[i] = *target_cell(batch, WEIR_BOOL_VALUES, i, 1);
-    } else if (kind == WEIR_VALUE_CATEGORY) {
-        memcpy(&category, target_cell(batch, WEIR_CATEGORICAL_EMBED_IDS, i, 4), 4);
-        ((int64_t *)value)[i] = category > batch->category_start ? category - batch->category_start : 0;
-    } else if (kind == WEIR_VALUE_TIME) { /* the last of its floats is the whole time */
-        memcpy((float *)value + i,
-               target_cell(batch, WEIR_TIMESTAMP_VALUES, i, 4 * WEIR_TIMESTAMP_FLOATS) +
-                   4 * (WEIR_TIMESTAMP_FLOATS - 1),
-               4);
-    } else {
-        memcpy((float *)value + i, target_cell(batch, WEIR_NUMERIC_VALUES, i, 4), 4);
-    }
+        memcpy((float *)values + i, target_cell(batch, WEIR_NUMERIC_VALUES, i, 4), 4);
 }
 
 /* Whether the numbers of a mixed batch's datasets are numbers of its sources; else an exception: who has a
@@ -75,8 +61,7 @@ static bool has_sources(const weir_batch *batch) {
 
 /* _target(): (values, is_null), in memory of their own, so that who keeps labels keeps no batch. Booleans are
  * bool, classes int64 from 0 on, numbers and times float32 as the batch has them. */
-PyObject *py_batch_target(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+PyObject *py_batch_target(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const weir_batch *batch = batch_of(self)->batch;
     size_t count = batch->sequence_count;
     if (batch_of(self)->place) {
@@ -86,22 +71,15 @@ PyObject *py_batch_target(PyObject *self, PyObject *nothing) {
     if (!has_sources(batch))
         return NULL;
     py_block *values = py_block_new(8 * count), *nulls = py_block_new(count);
-    if (!values || !nulls) {
-        py_drop(values ? &values->shared : NULL);
-        py_drop(nulls ? &nulls->shared : NULL);
-        return NULL;
-    }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; values && nulls && i < count; i++)
         copy_target(batch, i, values->data, nulls->data + i);
     weir_value kind = weir_value_of(batch->target_stype);
     const char *dtype = batch->source_count > 0       ? "float32"
                         : kind == WEIR_VALUE_TRUTH    ? "bool"
                         : kind == WEIR_VALUE_CATEGORY ? "int64"
                                                       : "float32";
-    PyObject *first = py_array_of_block(values, dtype, count),
-             *second = py_array_of_block(nulls, "bool", count);
-    return first && second ? Py_BuildValue("(NN)", first, second)
-                           : (Py_XDECREF(first), Py_XDECREF(second), NULL);
+    return Py_BuildValue("(NN)", py_array_of_block(values, dtype, count, 0),
+                         py_array_of_block(nulls, "bool", count, 0));
 }
 
 /* ---- What it was normalised by, and the datasets of a mixed batch ------------------------------ */
@@ -124,8 +102,7 @@ static weir_statistics scale_of(const weir_store *store, uint32_t task, weir_sty
 }
 
 /* (mean, std) of the target; (0, 1) of a mixed batch, whose sources have them. */
-PyObject *py_batch_target_scale(PyObject *self, void *closure) {
-    (void)closure;
+PyObject *py_batch_target_scale(PyObject *self, void *Py_UNUSED(closure)) {
     const py_batch *batch = batch_of(self);
     weir_statistics scale = {.mean = 0, .std = 1};
     if (batch->store)
@@ -135,20 +112,18 @@ PyObject *py_batch_target_scale(PyObject *self, void *closure) {
 
 /* _sources(): of a mixed batch, for each dataset (dataset, which store, task, its number, stype,
  * category_start, category_count, first_column, first_category, mean, std). */
-PyObject *py_batch_sources(PyObject *self, PyObject *nothing) {
-    (void)nothing;
+PyObject *py_batch_sources(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const py_batch *owner = batch_of(self);
     uint32_t count = owner->batch->source_count;
     PyObject *list = PyTuple_New(count);
     for (uint32_t i = 0; list && i < count; i++) {
         const weir_batch_source *s = &owner->batch->sources[i];
         weir_statistics scale = scale_of(s->store, s->task, s->target_stype);
-        PyObject *item = Py_BuildValue(
-            "(snsIsIIIIdd)", s->dataset, (Py_ssize_t)py_batch_store_index(owner, s->store),
-            weir_store_describe(s->store)->tasks[s->task].name, s->task, weir_stype_name(s->target_stype),
-            s->category_start, s->category_count, s->first_column, s->first_category, scale.mean, scale.std);
-        if (!item || PyTuple_SetItem(list, i, item) != 0)
-            Py_CLEAR(list);
+        py_put(&list, i,
+               Py_BuildValue("(snsIsIIIIdd)", s->dataset, (Py_ssize_t)py_batch_store_index(owner, s->store),
+                             weir_store_describe(s->store)->tasks[s->task].name, s->task,
+                             weir_stype_name(s->target_stype), s->category_start, s->category_count,
+                             s->first_column, s->first_category, scale.mean, scale.std));
     }
     return list;
 }
