@@ -82,7 +82,7 @@ class Manifest(_weir.Manifest):
 def _with_texts(value: Any) -> Any:
     """The same with integers that JSON readers have no room for as texts, as manifests take them."""
     if isinstance(value, Mapping):
-        return {name: _with_texts(item) for name, item in value.items()}
+        return {name: _with_texts(value[name]) for name in value}
     return str(value) if type(value) is int and value >= 2**63 else value
 
 

@@ -5,12 +5,12 @@
 #include "base/bytes.h"
 
 enum {
-    WEIR__CBOR_UINT = 0 << 5,
-    WEIR__CBOR_NEGATIVE = 1 << 5,
-    WEIR__CBOR_BYTES = 2 << 5,
-    WEIR__CBOR_TEXT = 3 << 5,
-    WEIR__CBOR_ARRAY = 4 << 5,
-    WEIR__CBOR_MAP = 5 << 5,
+    WEIR__HEAD_UINT = 0 << 5,
+    WEIR__HEAD_NEGATIVE = 1 << 5,
+    WEIR__HEAD_BYTES = 2 << 5,
+    WEIR__HEAD_TEXT = 3 << 5,
+    WEIR__HEAD_ARRAY = 4 << 5,
+    WEIR__HEAD_MAP = 5 << 5,
     WEIR__CBOR_HEAD_MAX = 9,
 };
 

@@ -172,11 +172,11 @@ static void put_simple(weir_cbor_writer *w, uint8_t byte) {
 }
 
 void weir_cbor_uint(weir_cbor_writer *w, uint64_t value) {
-    put_scalar(w, WEIR__CBOR_UINT, value);
+    put_scalar(w, WEIR__HEAD_UINT, value);
 }
 
 void weir_cbor_negative(weir_cbor_writer *w, uint64_t n) {
-    put_scalar(w, WEIR__CBOR_NEGATIVE, n);
+    put_scalar(w, WEIR__HEAD_NEGATIVE, n);
 }
 
 void weir_cbor_int(weir_cbor_writer *w, int64_t value) {
@@ -187,7 +187,7 @@ void weir_cbor_int(weir_cbor_writer *w, int64_t value) {
 }
 
 void weir_cbor_bytes(weir_cbor_writer *w, const void *data, size_t size) {
-    put_scalar(w, WEIR__CBOR_BYTES, size);
+    put_scalar(w, WEIR__HEAD_BYTES, size);
     put(w, data, size);
 }
 
@@ -203,7 +203,7 @@ void weir_cbor_text_n(weir_cbor_writer *w, const char *text, size_t size) {
     if (is_key && !key_ascends(level, text, size))
         refuse(w, WEIR_CBOR_INVALID, "map keys out of order or twice");
     take_place(w, is_key);
-    put_head(w, WEIR__CBOR_TEXT, size);
+    put_head(w, WEIR__HEAD_TEXT, size);
     put(w, text, size);
     if (is_key) {
         level->key = text ? text : "";
@@ -237,13 +237,13 @@ void weir_cbor_null(weir_cbor_writer *w) {
 }
 
 void weir_cbor_array(weir_cbor_writer *w, uint64_t count) {
-    open_level(w, WEIR__CBOR_ARRAY, count, count, false);
+    open_level(w, WEIR__HEAD_ARRAY, count, count, false);
 }
 
 void weir_cbor_map(weir_cbor_writer *w, uint64_t pairs) {
     if (pairs > UINT64_MAX / 2)
         refuse(w, WEIR_CBOR_INVALID, "a map of more than 2^63-1 pairs");
-    open_level(w, WEIR__CBOR_MAP, pairs, pairs * 2, true);
+    open_level(w, WEIR__HEAD_MAP, pairs, pairs * 2, true);
 }
 
 void weir_cbor_raw(weir_cbor_writer *w, const void *data, size_t size) {

@@ -25,8 +25,8 @@ static size_t encode_row(const weir_plan *plan, const weir_plan__row *row, bool 
     const weir_plan__planned_arena *arena = &plan->arenas[row->arena];
     assert(arena->name.size <= WEIR_PLAN__ARENA_NAME_MAX && "a row is longer than its room");
     assert(row->slot < arena->slot_count && "a slot that the arena does not have");
-    uint8_t *at = weir__cbor_head(out, WEIR__CBOR_ARRAY, with_offset ? 7 : 6);
-    at = weir__cbor_head(at, WEIR__CBOR_TEXT, arena->name.size);
+    uint8_t *at = weir__cbor_head(out, WEIR__HEAD_ARRAY, with_offset ? 7 : 6);
+    at = weir__cbor_head(at, WEIR__HEAD_TEXT, arena->name.size);
     memcpy(at, arena->name.data, arena->name.size);
     at = weir__cbor_head(at + arena->name.size, 0, row->slot);
     at = weir__cbor_head(at, 0, plan->slots[arena->first_slot + row->slot].address);

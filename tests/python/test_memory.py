@@ -1,6 +1,7 @@
 """Python's memory runs out, at every allocation of a call in turn: MemoryError, never a crash or an error without an
-exception. (Not of a Prefetcher's calls: Python itself crashes if it has no memory for the state of a thread.) And arguments that
-no caller of the package would give."""
+exception. (Not of a Prefetcher's calls: Python itself crashes if it has no memory for the state of a thread. Python 3.11 also
+crashes if it has no memory for the pair of a `.items()` that is iterated, so what is swept here goes through keys.) And arguments
+that no caller of the package would give."""
 
 import ctypes
 import json
