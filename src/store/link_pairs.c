@@ -77,7 +77,7 @@ bool weir_store__link_list_of(const weir_store *store, uint32_t number, uint64_t
     uint32_t row, references = 0;
     uint64_t end;
     int64_t time;
-    int split = weir_store__split_of(task, seed);
+    weir_split split = weir_store__split_of(task, seed);
     if (link->edge != WEIR_NONE)
         references = WEIR__NARROW(uint32_t, store->info.edges[link->edge].edges);
     bool is_sound =
