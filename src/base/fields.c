@@ -609,7 +609,8 @@ bool weir__compare(const weir_env *env, const weir_cbor_value *left, const weir_
                                  : weir__key_compare(left_key.data, (size_t)left_key.number, right_key.data,
                                                      (size_t)right_key.number);
         const weir_cbor_value *key = order <= 0 ? &left_key : &right_key;
-        bool is_equal = is_ignored(key, ignored) || (order == 0 && weir_cbor_is_same(&left_value, &right_value));
+        bool is_equal =
+            is_ignored(key, ignored) || (order == 0 && weir_cbor_is_same(&left_value, &right_value));
         if (!is_equal) {
             size_t most = sizeof difference->field - 1;
             snprintf(difference->field, sizeof difference->field, "%.*s",
