@@ -98,7 +98,7 @@ char *weir__arena_format(weir__arena *arena, const char *format, ...) {
     va_start(arguments, format);
     int size = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
-    char *text = weir__arena_take(arena, (size_t)size + 1);
+    char *text = weir__arena_take(arena, size < 0 ? SIZE_MAX : (size_t)size + 1); /* which cannot be had */
     va_start(arguments, format);
     if (text)
         vsnprintf(text, (size_t)size + 1, format, arguments);

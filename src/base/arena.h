@@ -22,7 +22,7 @@ char *weir__arena_text(weir__arena *arena, const char *text, size_t size); /* te
 /* One more item, zeroed, at the end of a list of `*count` items that grows in the arena; `list` is where the
  * pointer to its first is. NULL if memory is short, with all as it was. */
 void *weir__arena_append(weir__arena *arena, void *list, uint32_t *count, size_t size);
-/* As printf has it. */
+/* As printf has it. NULL also for what printf cannot, such as more than 2 GiB. */
 char *weir__arena_format(weir__arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -386,6 +386,17 @@ static void an_arena_remembers_that_it_was_short(void **state) {
     weir__arena_release(&arena);
 }
 
+static void a_text_that_cannot_be_formatted_is_no_text(void **state) {
+    weir__arena arena;
+    (void)state;
+    weir__arena_init(&arena, weir_env_default());
+    assert_string_equal(weir__arena_format(&arena, "%s/%d", "a", 7), "a/7");
+    assert_false(arena.is_short);
+    assert_null(weir__arena_format(&arena, "%ls", (const wchar_t[]){0x110000, 0})); /* no character */
+    assert_true(arena.is_short);
+    weir__arena_release(&arena);
+}
+
 static void a_list_grows_in_an_arena(void **state) {
     weir__arena arena;
     uint64_t *list = NULL;
@@ -623,6 +634,7 @@ int main(void) {
         cmocka_unit_test(zeroed_memory_is_zero),
         cmocka_unit_test(growing_keeps_what_is_there),
         cmocka_unit_test(an_arena_remembers_that_it_was_short),
+        cmocka_unit_test(a_text_that_cannot_be_formatted_is_no_text),
         cmocka_unit_test(a_list_grows_in_an_arena),
         cmocka_unit_test(text_is_copied_with_a_terminator),
         cmocka_unit_test(every_code_point_is_utf8_unless_it_is_none),
