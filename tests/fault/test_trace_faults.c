@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "support/testing.h"
 
 enum { STEPS = 5 };
@@ -35,6 +36,35 @@ static weir_status append_steps(weir_trace_writer *writer, uint64_t first, uint6
             return status;
     }
     return WEIR_OK;
+}
+
+/* What stands after a step in a trace that commits the memory of its run: here a plan without arenas. */
+static void append_memory(weir_trace_writer *writer, uint64_t t) {
+    static const uint8_t plan[WEIR_HASH_SIZE] = {7};
+    uint8_t bytes[2][128], hashes[2][WEIR_HASH_SIZE];
+    weir_cbor_writer state, commit;
+    weir_error error;
+    weir_cbor_writer_fixed(&state, bytes[0], sizeof bytes[0]);
+    weir_cbor_map(&state, 5);
+    weir_cbor_pair_uint(&state, "batch", t);
+    weir_cbor_text(&state, "arenas");
+    weir_cbor_map(&state, 0);
+    weir_cbor_pair_text(&state, "format", "weir-commit/1");
+    weir_cbor_pair_uint(&state, "position", 1);
+    weir_cbor_pair_bytes(&state, "plan_hash", plan, sizeof plan);
+    weir_cbor_writer_fixed(&commit, bytes[1], sizeof bytes[1]);
+    weir_cbor_array(&commit, 3);
+    weir_cbor_text(&commit, "tmmu_commit_v1");
+    weir_cbor_bytes(&commit, plan, sizeof plan);
+    weir_cbor_uint(&commit, t);
+    weir__sha256_of(state.data, state.size, hashes[0]);
+    weir__sha256_of(commit.data, commit.size, hashes[1]);
+    weir_trace_memory memory = {.t = t,
+                                .state = state.data,
+                                .state_size = state.size,
+                                .state_hash = hashes[1],
+                                .visibility_hash = hashes[0]};
+    assert_ok(weir_trace_append_memory(writer, &memory, &error), &error);
 }
 
 static weir_status write_whole(const weir_env *env, void *context, weir_error *error) {
@@ -148,6 +178,41 @@ static void test_judging(void **state) {
     assert_true(sweep_faults(replay_and_merge, NULL, NULL) >= 840);
 }
 
+static weir_status replay_memory(const weir_env *env, void *context, weir_error *error) {
+    weir_replay_report report;
+    (void)context;
+    return weir_trace_replay(env, path, NULL, &report, error);
+}
+
+/* No allocation that fails is passed over: what is not kept of a step's memory could not be compared with. */
+static void test_judging_memory(void **state) {
+    (void)state;
+    weir_error error;
+    weir_trace_writer *writer;
+    weir_replay_report report;
+    unlink(path);
+    assert_ok(weir_trace_create(NULL, path, description(), NULL, &writer, &error), &error);
+    for (uint64_t t = 0; t < STEPS; t++) {
+        assert_ok(append_steps(writer, t, t + 1, &error), &error);
+        append_memory(writer, t);
+    }
+    assert_ok(weir_trace_finish(writer, &error), &error);
+    weir_trace_writer_close(writer);
+    assert_ok(weir_trace_replay(NULL, path, NULL, &report, &error), &error);
+    assert_int_equal(report.memory_records, STEPS);
+    for (uint64_t fail_at = 1;; fail_at++) {
+        fault_env faults;
+        fault_env_init(&faults);
+        faults.kind = FAULT_MEMORY;
+        faults.fail_at = fail_at;
+        weir_status status = replay_memory(&faults.env, NULL, &error);
+        if (faults.calls[FAULT_MEMORY] < fail_at)
+            break;
+        assert_int_equal(status, WEIR_OUT_OF_MEMORY);
+    }
+    assert_true(sweep_faults(replay_memory, NULL, NULL) > 0);
+}
+
 static int set_up(void **state) {
     (void)state;
     static const char text[] = "{\"global_batch_size\": 4, \"datasets\": {\"a\": {\"id\": \"a\", "
@@ -173,10 +238,9 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_writing),
-        cmocka_unit_test(test_resuming),
-        cmocka_unit_test(test_a_cut_that_fails),
-        cmocka_unit_test(test_judging),
+        cmocka_unit_test(test_writing),          cmocka_unit_test(test_resuming),
+        cmocka_unit_test(test_a_cut_that_fails), cmocka_unit_test(test_judging),
+        cmocka_unit_test(test_judging_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -207,8 +207,10 @@ static void verify_finds_keys_that_are_wrong(void **state) {
     for (uint32_t fault = 0; fault < 3; fault++) {
         memcpy(copy, original, size);
         assert_ok(weir_store_open_memory(NULL, copy, size, &store, &error), &error);
-        const weir_table *table = &weir_store_describe(store)->tables[fault > 0];
-        assert_int_equal(table->key_form, fault > 0 ? WEIR_KEYS_CBOR : WEIR_KEYS_PACKED);
+        const weir_table *tables = weir_store_describe(store)->tables, *table = &tables[fault > 0];
+        assert_int_equal(tables[0].key_form, WEIR_KEYS_PACKED);
+        assert_int_equal(tables[1].key_form, WEIR_KEYS_CBOR);
+        assert_int_equal(tables[2].key_form, WEIR_KEYS_RANGE);
         uint8_t *keys = (uint8_t *)table->keys;
         weir_store_close(store);
         if (fault == 0)
