@@ -186,25 +186,22 @@ static weir_status lacks_digests(const merger *m, const rank_trace *one, uint64_
 
 /* Compares one rank's digests with its stretch of the world-size-1 record's, which begins at `from`. */
 static weir_status check_digests(const merger *m, const rank_trace *one, uint64_t t, uint64_t from) {
-    weir_cbor_value map = weir_trace__map(&one->record), single = weir_trace__map(&m->single.record);
     weir_cbor_value digests, whole, digest, expected;
-    bool has_digests = weir_cbor_get(&map, "sample_digests", &digests);
+    bool has_digests = weir_trace__digests(&one->record, &digests);
     if (!m->single.reader) {
         m->report->unchecked_digests += has_digests ? digests.number : 0;
         return WEIR_OK;
     }
     if (!has_digests)
         return lacks_digests(m, one, t);
-    if (!weir_cbor_get(&single, "sample_digests", &whole))
+    if (!weir_trace__digests(&m->single.record, &whole))
         return lacks_digests(m, &m->single, t);
     weir_cbor_iterator mine = weir_cbor_children(&digests);
     weir_cbor_iterator theirs = weir_cbor_children(&whole);
     for (uint64_t i = 0; i < from; i++)
         (void)weir_cbor_next(&theirs, NULL, &expected);
     while (weir_cbor_next(&mine, NULL, &digest)) {
-        bool is_same = weir_cbor_next(&theirs, NULL, &expected) && digest.number == expected.number &&
-                       memcmp(digest.data, expected.data, (size_t)digest.number) == 0;
-        if (!is_same)
+        if (!weir_cbor_next(&theirs, NULL, &expected) || !weir_cbor_is_same(&digest, &expected))
             return weir_trace__divergence(m->error, one->judge.header, &one->record, t, "sample_digests",
                                           "the digest of a rank's sample", "another one at world size 1");
         m->report->digests++;
@@ -215,8 +212,8 @@ static weir_status check_digests(const merger *m, const rank_trace *one, uint64_
 /* A rank's digests must be as many as its samples: none may be left uncompared. */
 static weir_status check_digest_count(const merger *m, const rank_trace *one, uint64_t t, uint64_t valid) {
     char was[32], is[32];
-    weir_cbor_value map = weir_trace__map(&one->record), digests;
-    if (!weir_cbor_get(&map, "sample_digests", &digests) || digests.number == valid)
+    weir_cbor_value digests;
+    if (!weir_trace__digests(&one->record, &digests) || digests.number == valid)
         return WEIR_OK;
     snprintf(was, sizeof was, "%llu digests", (unsigned long long)digests.number);
     snprintf(is, sizeof is, "%llu samples", (unsigned long long)valid);

@@ -265,6 +265,11 @@ bool weir_trace__has(const weir_cbor_value *map, const char *key, weir_cbor_type
     return weir_cbor_get(map, key, &value) && value.type == type;
 }
 
+bool weir_trace__digests(const weir_trace_record *record, weir_cbor_value *out) {
+    weir_cbor_value map = weir_trace__map(record);
+    return weir_cbor_get(&map, "sample_digests", out) && out->type == WEIR_CBOR_ARRAY;
+}
+
 uint64_t weir_trace__uint(const weir_cbor_value *map, const char *key) {
     weir_cbor_value value;
     return weir_cbor_get(map, key, &value) && value.type == WEIR_CBOR_UINT ? value.number : 0;

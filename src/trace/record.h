@@ -44,6 +44,9 @@ weir_cbor_value weir_trace__get(const weir_cbor_value *map, const char *key);
 /* Whether a map has a field of this type. */
 bool weir_trace__has(const weir_cbor_value *map, const char *key, weir_cbor_type type);
 
+/* The list of a step's sample digests, whose items may be anything; false if there is none. */
+bool weir_trace__digests(const weir_trace_record *record, weir_cbor_value *out);
+
 /* An integer among a map's fields; 0 if there is none. */
 uint64_t weir_trace__uint(const weir_cbor_value *map, const char *key);
 

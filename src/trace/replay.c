@@ -323,7 +323,7 @@ static weir_status rebuild(weir_trace__replayer *r, const weir_trace_record *ite
     WEIR__TRY(weir_batch_build(d->builder, iter->cursor_before, d->buffer, error));
     const weir_batch *batch = weir_batch_view(d->buffer);
     *is_checked = true;
-    if (weir_cbor_get(&map, "sample_digests", &recorded) && recorded.type == WEIR_CBOR_ARRAY)
+    if (weir_trace__digests(iter, &recorded))
         status = compare_samples(r, iter, &recorded, batch, error);
     if (status == WEIR_OK && weir_cbor_get(&map, "batch_digest", &recorded) &&
         !is_digest(&recorded, batch->batch_digest, sizeof batch->batch_digest))
@@ -348,7 +348,7 @@ static weir_status check_digests(replay *p, const weir_trace_record *iter, weir_
     weir_replay_report *report = p->report;
     bool is_checked = false;
     bool has_batch = weir_cbor_get(&map, "batch_digest", &batch);
-    bool has_samples = weir_cbor_get(&map, "sample_digests", &samples) && samples.type == WEIR_CBOR_ARRAY;
+    bool has_samples = weir_trace__digests(iter, &samples);
     if (!has_batch && !has_samples)
         return WEIR_OK;
     weir_status status = rebuild(p->replayer, iter, &is_checked, error);

@@ -474,6 +474,21 @@ class Ranks(WithFolder):
         status, report = self.judged("merge", *paths, "--single", with_digests)
         self.assertEqual((status, report["digests"], report["unchecked_digests"]), (0, report["samples"], 0))
 
+    def test_digests_that_are_none(self):
+        """Numbers in their place are no lengths of bytes, and one number is no list."""
+        records = self.next("--count", 4)
+        for digests, status in ((lambda count: [2**62] * count, 0), (lambda count: [b"x" * 8] * count, 0),
+                                (lambda count: [None] * count, 0), (lambda count: count, 1), (lambda count: "x" * count, 1)):
+            forge(self.trace, [{**record, "sample_digests": digests(record["valid_count"])} if record["type"] == "iter" else record
+                               for record in records])
+            done, report = self.judged("merge", self.trace, "--single", self.trace)
+            self.assertEqual(done, status, report)
+            if status == 0:
+                self.assertEqual(report["digests"], report["samples"])
+            else:
+                self.assertEqual(report["code_id"], "CONTRACT_VIOLATION")
+                self.assertIn("has no sample digests of step 0", report["message"])
+
     def run_shop(self, *arguments, path=None):
         done = weir("run", "--store", shop / "shop.weir", "--manifest", shop / "shop.manifest.json", "--trace", path,
                     *arguments)
