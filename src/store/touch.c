@@ -1,6 +1,6 @@
 /* See touch.h. A section of one block is compared with its own hash. The values of a longer one are joined to
  * its hash once, before the first is relied on; without values the whole section is hashed instead. Either is
- * done by one thread while the others that need it wait. */
+ * done by one thread while the others that need it wait, a while: a fork leaves that thread behind. */
 #include "store/touch.h"
 
 #include <string.h>
@@ -107,19 +107,24 @@ static bool section_is_whole(weir_store__blocks *blocks) {
     return true;
 }
 
-/* What has to be done once a section: one thread does it, the others wait for its answer. */
+enum { PATIENCE_NS = 500000000 };
+
+/* What has to be done once a section: one thread does it, the others wait for its answer. If none comes, they
+ * do it themselves: in a child of fork the thread that began is not there. */
 static bool is_prepared(weir_store__touched *touched, weir_store__blocks *blocks) {
     const weir_env *env = touched->env;
+    const uint32_t *word = (const uint32_t *)(const void *)&blocks->state;
     unsigned state = WEIR_STORE__UNKNOWN;
-    if (atomic_compare_exchange_strong(&blocks->state, &state, WEIR_STORE__UNDER_WAY)) {
+    (void)atomic_compare_exchange_strong(&blocks->state, &state, WEIR_STORE__UNDER_WAY);
+    if (state == WEIR_STORE__UNDER_WAY) {
+        env->wait(env->context, word, WEIR_STORE__UNDER_WAY, PATIENCE_NS);
+        state = atomic_load(&blocks->state);
+    }
+    if (state == WEIR_STORE__UNKNOWN || state == WEIR_STORE__UNDER_WAY) {
         bool is_sound = blocks->values ? weir_store__values_fit(blocks) : section_is_whole(blocks);
         state = is_sound ? WEIR_STORE__SOUND : WEIR_STORE__DAMAGED;
         atomic_store(&blocks->state, state);
-        env->wake(env->context, (const uint32_t *)(const void *)&blocks->state);
-    }
-    while (state == WEIR_STORE__UNDER_WAY) {
-        env->wait(env->context, (const uint32_t *)(const void *)&blocks->state, WEIR_STORE__UNDER_WAY, 0);
-        state = atomic_load(&blocks->state);
+        env->wake(env->context, word);
     }
     return state == WEIR_STORE__SOUND;
 }
