@@ -139,22 +139,11 @@ bool weir_timestamp_parse(const char *text, size_t size, int64_t *micros) {
     return true;
 }
 
-static int64_t floor_divide(int64_t value, int64_t by) {
-    return value / by - (value % by < 0 ? 1 : 0);
-}
-
-/* What is left of it; multiplying back could overflow at the least int64. */
-static int floor_rest(int64_t value, int by) {
-    int rest = WEIR__NARROW(int, value % by);
-    return rest < 0 ? rest + by : rest;
-}
-
 void weir_timestamp_format(int64_t micros, char out[40]) {
-    int64_t seconds = floor_divide(micros, MICROS_PER_SECOND);
-    int fraction = floor_rest(micros, MICROS_PER_SECOND);
-    int64_t days = floor_divide(seconds, SECONDS_PER_DAY);
-    int of_day = floor_rest(seconds, SECONDS_PER_DAY);
-    civil_date date = civil_from_days(days);
+    int of_day, fraction = WEIR__NARROW(int, micros % MICROS_PER_SECOND);
+    civil_date date = civil_from_days(split_day(micros, &of_day));
+    if (fraction < 0) /* before 1970 */
+        fraction += MICROS_PER_SECOND;
     int size = snprintf(out, 40, "%04lld-%02d-%02dT%02d:%02d:%02d", (long long)date.year, date.month,
                         date.day, of_day / 3600, of_day / 60 % 60, of_day % 60);
     if (fraction != 0) {
