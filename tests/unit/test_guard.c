@@ -1,12 +1,15 @@
-/* The guard of mapped memory and forks: a child guards memory of its own, whatever another thread of its
+/* Forks: a child guards memory of its own and reads the stores that it has, whatever another thread of its
  * parent was doing. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/guard.h"
+#include "store/reader.h"
+#include "support/made_store.h"
 #include "support/testing.h"
 
 enum { FORKS = 200, HANG_S = 60 };
@@ -45,7 +48,36 @@ static void a_child_of_fork_waits_for_nobody(void **state) {
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
+/* A thread of the parent was about to verify a section when it forked: in the child nobody goes on with it.
+ */
+static void a_child_of_fork_verifies_for_itself(void **state) {
+    static const made_sizes sizes = {.tables = 2, .columns = 3, .edges = 1, .rows = 100, .dim = 2};
+    size_t size;
+    weir_error error;
+    weir_store *store;
+    int status;
+    (void)state;
+    uint8_t *bytes = make_store_bytes(1, &sizes, &size);
+    assert_non_null(bytes);
+    assert_ok(weir_store_open_memory(NULL, bytes, size, &store, &error), &error);
+    atomic_store(&store->touched->sections[WEIR_STORE__SECTION_ROWS - 1].state, WEIR_STORE__UNDER_WAY);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(HANG_S);
+        bool is_read = weir_store_record(store, 0) && weir_store_status(store, &error) == WEIR_OK;
+        _exit(is_read ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    weir_store_close(store);
+    free(bytes);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_child_of_fork_waits_for_nobody)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_child_of_fork_waits_for_nobody),
+        cmocka_unit_test(a_child_of_fork_verifies_for_itself),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

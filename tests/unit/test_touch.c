@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "store/reader.h"
 #include "support/damage.h"
 #include "support/made_store.h"
 #include "support/testing.h"
@@ -447,31 +446,6 @@ static void raw_readers_can_ask(void **state) {
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
-/* A thread of the parent was about to verify a section when it forked: in the child nobody goes on with it.
- */
-static void a_child_of_fork_verifies_for_itself(void **state) {
-    enum { HANG_S = 60 };
-    size_t size;
-    weir_error error;
-    weir_store *store;
-    int status;
-    (void)state;
-    uint8_t *bytes = make_long(&size);
-    assert_ok(weir_store_open_memory(NULL, bytes, size, &store, &error), &error);
-    atomic_store(&store->touched->sections[WEIR_STORE__SECTION_ROWS - 1].state, WEIR_STORE__UNDER_WAY);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        alarm(HANG_S);
-        bool is_read = weir_store_record(store, 0) && weir_store_status(store, &error) == WEIR_OK;
-        _exit(is_read ? 0 : 1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    weir_store_close(store);
-    free(bytes);
-}
-
 typedef struct reading {
     const weir_store *store;
     uint64_t sum;
@@ -715,7 +689,6 @@ int main(void) {
         cmocka_unit_test(times_that_a_search_reads_are_verified),
         cmocka_unit_test(times_of_the_latest_are_verified),
         cmocka_unit_test(damage_is_named),
-        cmocka_unit_test(a_child_of_fork_verifies_for_itself),
         cmocka_unit_test(raw_readers_can_ask),
         cmocka_unit_test(threads_that_meet_at_a_block_agree),
         cmocka_unit_test(a_file_that_is_cut_is_an_error),
