@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/options.h"
 #include "support/testing.h"
 
@@ -386,6 +387,22 @@ static void an_arena_remembers_that_it_was_short(void **state) {
     weir__arena_release(&arena);
 }
 
+static ssize_t write_nothing(void *context, int file, const void *data, size_t size, uint64_t offset) {
+    (void)context, (void)file, (void)data, (void)size, (void)offset;
+    errno = 0;
+    return 0;
+}
+
+/* A disk that takes no byte and names no error is one that fails, not one that is asked for ever. */
+static void a_write_of_nothing_is_an_error(void **state) {
+    weir_env env = *weir_env_default();
+    (void)state;
+    env.pwrite = write_nothing;
+    assert_false(weir__write_at(&env, 1, "x", 1, 0));
+    assert_int_equal(errno, EIO);
+    assert_true(weir__write_at(&env, 1, "x", 0, 0));
+}
+
 static void a_text_that_cannot_be_formatted_is_no_text(void **state) {
     weir__arena arena;
     (void)state;
@@ -634,6 +651,7 @@ int main(void) {
         cmocka_unit_test(zeroed_memory_is_zero),
         cmocka_unit_test(growing_keeps_what_is_there),
         cmocka_unit_test(an_arena_remembers_that_it_was_short),
+        cmocka_unit_test(a_write_of_nothing_is_an_error),
         cmocka_unit_test(a_text_that_cannot_be_formatted_is_no_text),
         cmocka_unit_test(a_list_grows_in_an_arena),
         cmocka_unit_test(text_is_copied_with_a_terminator),

@@ -125,9 +125,34 @@ static void two_tables_of_one_name_are_refused(void **state) {
     free(bytes);
 }
 
+/* A section that only some stores have is there if it is needed, not for nothing: a store has one notation.
+ */
+static void a_section_for_nothing_is_refused(void **state) {
+    weir_store *store = NULL;
+    weir_error error;
+    size_t size = 0;
+    (void)state;
+    made_sizes sizes = {.tables = 2, .rows = 2, .tasks = 1, .seeds = 1, .is_exact = true};
+    uint8_t *bytes = make_store_bytes(1, &sizes, &size);
+    assert_non_null(bytes);
+    uint32_t count = weir__load32(bytes + 12);
+    assert_int_equal(weir__load64(bytes + 16), size); /* no tail */
+    for (; count < WEIR_STORE__SECTIONS_MOST; count++) {
+        uint8_t *entry = bytes + WEIR_STORE__HEADER_SIZE + count * WEIR_STORE__SECTION_ENTRY_SIZE;
+        weir__store32(entry, count + 1);
+        weir__store64(entry + 8, size); /* empty */
+        weir__store32(bytes + 12, count + 1);
+        rehash_store(bytes, size);
+        assert_fails(weir_store_open_memory(NULL, bytes, size, &store, &error), WEIR_STORE_CORRUPT, &error);
+        assert_non_null(strstr(error.message, "does not fit its sections"));
+    }
+    free(bytes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_tables_of_one_name_are_refused),
+        cmocka_unit_test(a_section_for_nothing_is_refused),
         cmocka_unit_test(more_tables_than_a_store_may_have_are_refused),
         cmocka_unit_test(as_many_tables_as_a_store_may_have_give_batches),
         cmocka_unit_test(more_foreign_keys_than_a_table_may_have_are_refused),
