@@ -113,10 +113,7 @@ static uint32_t tell_datasets(weir_ingest__context *context, const char *path, c
     weir_cbor_iterator it = weir_cbor_children(&new_list);
     while (has_new && weir_cbor_next(&it, &key, &value)) {
         bool is_there = has_old && find_member(&old_list, &key, &other);
-        size_t size = (size_t)(weir_cbor_skip(value.item) - value.item);
-        bool is_same = is_there && (size_t)(weir_cbor_skip(other.item) - other.item) == size &&
-                       memcmp(value.item, other.item, size) == 0;
-        if (!is_same && count++ < CHANGES_TOLD)
+        if (!(is_there && weir_cbor_is_same(&value, &other)) && count++ < CHANGES_TOLD)
             tell(context, path, is_there ? "another hash or number of samples in" : "a new dataset,", &key);
     }
     it = weir_cbor_children(&old_list);
