@@ -455,8 +455,25 @@ static void an_atomic_file_needs_its_folder(void **state) {
     weir__atomic_abandon(&file);
 }
 
+static ssize_t write_nothing(void *context, int file, const void *data, size_t size, uint64_t offset) {
+    (void)context, (void)file, (void)data, (void)size, (void)offset;
+    errno = 0;
+    return 0;
+}
+
+/* A disk that takes no byte and names no error is one that fails, not one that is asked for ever. */
+static void a_write_of_nothing_is_an_error(void **state) {
+    weir_env env = *weir_env_default();
+    (void)state;
+    env.pwrite = write_nothing;
+    assert_false(weir__write_at(&env, 1, "x", 1, 0));
+    assert_int_equal(errno, EIO);
+    assert_true(weir__write_at(&env, 1, "x", 0, 0));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_write_of_nothing_is_an_error),
         cmocka_unit_test(files_go_through_the_environment),
         cmocka_unit_test(memory_and_threads_go_through_the_environment),
         cmocka_unit_test(whole_files_are_read_up_to_a_limit),
