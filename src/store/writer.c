@@ -161,18 +161,6 @@ void weir_store__writer_put(weir_store__writer *writer, const void *data, size_t
     append(writer, data, size);
 }
 
-void weir_store__writer_put_words(weir_store__writer *writer, const uint32_t *values, size_t count) {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    weir_store__writer_put(writer, values, count * sizeof *values);
-#else
-    for (size_t i = 0; i < count; i++) {
-        uint8_t bytes[4];
-        weir__store32(bytes, values[i]);
-        weir_store__writer_put(writer, bytes, sizeof bytes);
-    }
-#endif
-}
-
 void weir_store__writer_put_rows(weir_store__writer *writer, const uint32_t *rows, size_t count,
                                  uint32_t first) {
     enum { TOGETHER = 1024 };
@@ -186,15 +174,16 @@ void weir_store__writer_put_rows(weir_store__writer *writer, const uint32_t *row
     }
 }
 
+void weir_store__writer_put_words(weir_store__writer *writer, const uint32_t *values, size_t count) {
+    weir_store__writer_put_rows(writer, values, count, 0);
+}
+
 void weir_store__writer_put_longs(weir_store__writer *writer, const int64_t *values, size_t count) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     weir_store__writer_put(writer, values, count * sizeof *values);
 #else
-    for (size_t i = 0; i < count; i++) {
-        uint8_t bytes[8];
-        weir__store64(bytes, (uint64_t)values[i]);
-        weir_store__writer_put(writer, bytes, sizeof bytes);
-    }
+    for (size_t i = 0; i < count; i++)
+        weir_store__writer_put_long(writer, (uint64_t)values[i]);
 #endif
 }
 
