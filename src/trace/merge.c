@@ -209,7 +209,7 @@ static weir_status check_digests(const merger *m, const rank_trace *one, uint64_
     return WEIR_OK;
 }
 
-/* A rank's digests must be as many as its samples: none may be left uncompared. */
+/* A trace's digests of a step must be as many as its samples: none may be left uncompared. */
 static weir_status check_digest_count(const merger *m, const rank_trace *one, uint64_t t, uint64_t valid) {
     char was[32], is[32];
     weir_cbor_value digests;
@@ -227,6 +227,8 @@ static weir_status merge_step(merger *m) {
     const rank_trace *first = &m->ranks[0];
     uint64_t t = first->record.t;
     WEIR__TRY(weir_trace__replayer_step(m->whole, &first->record, &step, &whole, m->error));
+    if (m->single.reader)
+        WEIR__TRY(check_digest_count(m, &m->single, t, step.valid_count));
     for (size_t rank = 0; rank < m->count; rank++) {
         weir_step part_step;
         const uint64_t *part;

@@ -489,6 +489,17 @@ class Ranks(WithFolder):
                 self.assertEqual(report["code_id"], "CONTRACT_VIOLATION")
                 self.assertIn("has no sample digests of step 0", report["message"])
 
+    def test_digests_that_the_single_run_has_alone(self):
+        single = self.folder / "single.trace"
+        records = [{**record, "sample_digests": [b"x" * 8] * record["valid_count"]} if record["type"] == "iter" else record
+                   for record in self.next("--count", 4)]
+        forge(self.trace, records)
+        records[3] = {**records[3], "sample_digests": [*records[3]["sample_digests"], b"y" * 8]}
+        forge(single, records)
+        status, record = self.judged("merge", self.trace, "--single", single)
+        self.assertEqual((status, record["code_id"], record["t"]), (1, "REPLAY_DIVERGENCE", 2))
+        self.assertEqual(record["diagnostics"]["field"], "sample_digests")
+
     def run_shop(self, *arguments, path=None):
         done = weir("run", "--store", shop / "shop.weir", "--manifest", shop / "shop.manifest.json", "--trace", path,
                     *arguments)
