@@ -107,19 +107,19 @@ weir_status weir_ingest__write_embeddings(const weir_ingest__encoder *e, weir_in
     const weir_store_info *info = &e->description->info;
     uint32_t callers = embedder->kind->callers ? embedder->kind->callers : e->context->threads;
     callers = callers < WEIR__THREADS_MAX ? callers : WEIR__THREADS_MAX;
+    size_t numbers = embedder->batch_max * embedder->dim; /* gigabytes at worst: not to be zeroed */
     weir__arena memory;
     weir__arena_init(&memory, e->context->env);
     embed_batch *batches = weir__arena_take_zero(&memory, callers, sizeof *batches);
     for (uint32_t b = 0; b < callers && !memory.is_short; b++) {
         batches[b].embedder = embedder;
         weir__arena_init(&batches[b].texts, e->context->env);
-        batches[b].list = weir__arena_take_zero(&memory, embedder->batch_max, sizeof *batches[b].list);
-        batches[b].vectors =
-            weir__arena_take_zero(&memory, embedder->batch_max, embedder->dim * sizeof(uint16_t));
+        batches[b].list = weir__arena_take(&memory, embedder->batch_max * sizeof *batches[b].list);
+        batches[b].vectors = weir__arena_take(&memory, numbers * sizeof *batches[b].vectors);
     }
     weir_status status = WEIR_OK;
     if (memory.is_short)
-        status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, embedder->batch_max * embedder->dim);
+        status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, numbers);
     else
         weir_ingest__begin_phase(e->context, "embed",
                                  (uint64_t)info->column_count + info->category_count + info->text_count, 0);
