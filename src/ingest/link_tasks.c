@@ -5,15 +5,6 @@
 
 /* ---- Making the lists -------------------------------------------------------------------------- */
 
-/* Times in the order of unsigned numbers. */
-static uint64_t rank_of_time(int64_t time) {
-    return (uint64_t)time ^ (uint64_t)1 << 63;
-}
-
-static int64_t time_of_rank(uint64_t rank) {
-    return (int64_t)(rank ^ (uint64_t)1 << 63);
-}
-
 static bool order_destinations(const weir_env *env, const weir_ingest__linked *linked, uint32_t table,
                                weir_ingest__links *link) {
     uint32_t count = linked->ordered->tables[table].row_count;
@@ -23,12 +14,13 @@ static bool order_destinations(const weir_env *env, const weir_ingest__linked *l
     link->times = weir__allocate(env, count, sizeof *link->times);
     bool is_fine = items && link->rows && link->places && link->times;
     for (uint32_t row = 0; is_fine && row < count; row++)
-        items[row] = (weir_ingest__sort_item){rank_of_time(weir_ingest__row_time(linked, table, row)), row};
+        items[row] =
+            (weir_ingest__sort_item){weir_ingest__rank_of(weir_ingest__row_time(linked, table, row)), row};
     is_fine = is_fine && weir_ingest__sort(env, items, count, NULL, NULL);
     for (uint32_t place = 0; is_fine && place < count; place++) {
         link->rows[place] = WEIR__NARROW(uint32_t, items[place].index);
         link->places[items[place].index] = place;
-        link->times[place] = time_of_rank(items[place].primary);
+        link->times[place] = weir_ingest__of_rank(items[place].primary);
     }
     weir__release(env, items);
     return is_fine;
@@ -50,12 +42,12 @@ static bool order_references(const weir_env *env, const weir_ingest__edge *edge,
     for (uint32_t p = 0; is_fine && p < parents; p++)
         for (uint32_t i = edge->starts[p]; i < edge->starts[p + 1]; i++) {
             int64_t time = edge->child_times ? edge->child_times[i] : WEIR_TIME_ALWAYS;
-            items[i] = (weir_ingest__sort_item){rank_of_time(time), i};
+            items[i] = (weir_ingest__sort_item){weir_ingest__rank_of(time), i};
             places[i] = link->places[p];
         }
     is_fine = is_fine && weir_ingest__sort(env, items, count, compare_children, edge->child_rows);
     for (uint32_t i = 0; is_fine && i < count; i++) {
-        link->reference_times[i] = time_of_rank(items[i].primary);
+        link->reference_times[i] = weir_ingest__of_rank(items[i].primary);
         link->reference_places[i] = places[items[i].index];
     }
     weir__release(env, items);
