@@ -18,42 +18,28 @@ typedef struct embed_batch {
 typedef bool (*text_maker)(const weir_ingest__encoder *e, uint32_t index, weir__arena *arena,
                            weir_ingest__bytes *out);
 
-static bool join(weir__arena *arena, const char *const *parts, const size_t *sizes, size_t count,
-                 weir_ingest__bytes *out) {
-    size_t size = 0;
-    for (size_t i = 0; i < count; i++)
-        size += sizes[i];
-    char *text = weir__arena_take(arena, size + 1);
-    if (!text)
-        return false;
-    *out = (weir_ingest__bytes){text, size};
-    for (size_t i = 0; i < count; i++) {
-        memcpy(text, parts[i], sizes[i]);
-        text += sizes[i];
-    }
-    return true;
-}
-
 static bool column_text(const weir_ingest__encoder *e, uint32_t index, weir__arena *arena,
                         weir_ingest__bytes *out) {
     const weir_column *column = &e->description->columns[index];
     const char *owner = column->task != WEIR_NONE ? e->description->tasks[column->task].name
                                                   : e->description->tables[column->table].name;
-    const char *parts[] = {column->name, " of ", owner, *column->description ? ": " : "",
-                           column->description};
-    size_t sizes[5];
-    for (int i = 0; i < 5; i++)
-        sizes[i] = strlen(parts[i]);
-    return join(arena, parts, sizes, 5, out);
+    const char *text = weir__arena_format(arena, "%s of %s%s%s", column->name, owner,
+                                          *column->description ? ": " : "", column->description);
+    *out = (weir_ingest__bytes){text, text ? strlen(text) : 0};
+    return text != NULL;
 }
 
 static bool category_text(const weir_ingest__encoder *e, uint32_t index, weir__arena *arena,
                           weir_ingest__bytes *out) {
     const weir_ingest__string *value = e->category_texts[index];
     const char *name = e->description->columns[e->category_columns[index]].name;
-    const char *parts[] = {name, " is ", value->bytes};
-    size_t sizes[] = {strlen(name), 4, value->size};
-    return join(arena, parts, sizes, 3, out);
+    size_t before = strlen(name) + strlen(" is ");
+    char *text = weir__arena_take(arena, before + value->size + 1);
+    if (!text)
+        return false;
+    memcpy(stpcpy(stpcpy(text, name), " is "), value->bytes, value->size);
+    *out = (weir_ingest__bytes){text, before + value->size};
+    return true;
 }
 
 static bool text_text(const weir_ingest__encoder *e, uint32_t index, weir__arena *arena,

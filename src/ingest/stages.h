@@ -132,6 +132,7 @@ weir_status weir_ingest__plan_refuse(weir_error *error, weir_status status, cons
 /* A query of the schema that fails is the schema's fault, whatever the source calls it. */
 weir_status weir_ingest__plan_blame_query(const weir_ingest__catalog_table *table, weir_status status,
                                           weir_error *error);
+
 /* ---- The description ------------------------------------------------------------------------- */
 
 /* The store's description, by what writes it. */
