@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/boundary.h"
+
 struct weir__arena_block {
     weir__arena_block *next;
+    size_t capacity;
     alignas(16) uint8_t data[];
 };
 
@@ -21,6 +24,7 @@ void weir__arena_init(weir__arena *arena, const weir_env *env) {
 void weir__arena_release(weir__arena *arena) {
     for (weir__arena_block *block = arena->blocks; block;) {
         weir__arena_block *next = block->next;
+        WEIR__OPEN(block->data, block->capacity);
         weir__release(arena->env, block);
         block = next;
     }
@@ -32,7 +36,8 @@ void *weir__arena_take(weir__arena *arena, size_t size) {
         arena->is_short = true;
         return NULL;
     }
-    size = (size + 7) / 8 * 8;
+    size_t given = size;
+    size = (size + 7) / 8 * 8 + WEIR__GAP;
     if (!arena->blocks || arena->capacity - arena->used < size) {
         size_t capacity = !arena->blocks                       ? ARENA_BLOCK
                           : arena->capacity < ARENA_BLOCK_MOST ? 2 * arena->capacity
@@ -44,12 +49,15 @@ void *weir__arena_take(weir__arena *arena, size_t size) {
             return NULL;
         }
         block->next = arena->blocks;
+        block->capacity = capacity;
+        WEIR__CLOSE(block->data, capacity);
         arena->blocks = block;
         arena->capacity = capacity;
         arena->used = 0;
     }
     void *memory = arena->blocks->data + arena->used;
     arena->used += size;
+    WEIR__OPEN(memory, given);
     return memory;
 }
 
@@ -82,8 +90,10 @@ void *weir__arena_append(weir__arena *arena, void *list, uint32_t *count, size_t
         char *grown = weir__arena_take_zero(arena, *count ? 2 * (size_t)*count : 1, size);
         if (!grown)
             return NULL;
-        if (*count)
+        if (*count) {
             memcpy(grown, items, *count * size);
+            WEIR__CLOSE(items, *count * size); /* who still points there is wrong */
+        }
         items = grown;
         memcpy(list, &items, sizeof items);
     }

@@ -302,7 +302,6 @@ const char *weir_ingest__base_folder(const weir_ingest__base *b) {
 /* Rows of another cursor, of which some are left out or noted. */
 typedef struct base_cursor {
     weir_ingest__cursor base;
-    const weir_env *env;
     base_table *table;
     kept_rows *part;            /* kept rows; NULL: the source's */
     weir_ingest__cursor *inner; /* owned */
@@ -356,7 +355,7 @@ static weir_status note_kept(base_cursor *cursor, const weir_ingest__value *row,
         part->dropped += !*is_used;
         return WEIR_OK;
     }
-    if (!weir__grow(cursor->env, (void **)&part->expected, &part->capacity, part->count + 1,
+    if (!weir__grow(cursor->base.memory.env, (void **)&part->expected, &part->capacity, part->count + 1,
                     sizeof *part->expected))
         return weir_ingest__no_memory(error, part->count);
     WEIR__TRY(hash_row(cursor, row, &part->expected[part->count], error));
@@ -394,7 +393,7 @@ static weir_status next_rows(weir_ingest__cursor *given, weir_ingest__rows *rows
     weir_ingest__rows all;
     do {
         WEIR__TRY(cursor->inner->next(cursor->inner, &all, error));
-        if (!weir__grow(cursor->env, (void **)&cursor->cells, &cursor->cell_capacity,
+        if (!weir__grow(cursor->base.memory.env, (void **)&cursor->cells, &cursor->cell_capacity,
                         all.row_count * count + 1, sizeof *cursor->cells))
             return weir_ingest__no_memory(error, all.row_count * sizeof *cursor->cells);
         for (size_t r = 0; r < all.row_count; r++) {
@@ -416,17 +415,15 @@ static void close_cursor(weir_ingest__cursor *given) {
     if (cursor->inner)
         cursor->inner->close(cursor->inner);
     weir_cbor_release(&cursor->row);
-    weir__release(cursor->env, cursor->cells);
-    weir__release(cursor->env, cursor);
+    weir__release(given->memory.env, cursor->cells);
+    weir_ingest__cursor_free(given);
 }
 
 static weir_status open_cursor(const base *b, uint32_t table, base_cursor **out, weir_error *error) {
-    base_cursor *cursor = weir__allocate_zero(b->env, 1, sizeof *cursor);
+    base_cursor *cursor = weir_ingest__cursor_make(
+        b->env, sizeof *cursor, NULL, b->plan->tables[table].column_count, next_rows, close_cursor);
     if (!cursor)
         return weir_ingest__no_memory(error, sizeof *cursor);
-    cursor->base = (weir_ingest__cursor){
-        .column_count = b->plan->tables[table].column_count, .next = next_rows, .close = close_cursor};
-    cursor->env = b->env;
     cursor->table = &b->tables[table];
     weir_cbor_writer_memory(&cursor->row, b->env);
     *out = cursor;

@@ -96,11 +96,9 @@ static void hide_edges(const weir_ingest__plan *plan, uint32_t table, uint32_t c
 static weir_status find_dropped(const weir_ingest__plan *plan, const weir_ingest__schema_task *task,
                                 const weir_ingest__schema_name *name, weir__arena *arena, dropped_column *out,
                                 weir_error *error) {
-    size_t size = strlen(name->table) + strlen(name->column) + 2;
-    char *text = weir__arena_take(arena, size);
+    const char *text = weir__arena_format(arena, "%s.%s", name->table, name->column);
     if (!text)
-        return weir_ingest__no_memory(error, size);
-    stpcpy(stpcpy(stpcpy(text, name->table), "."), name->column);
+        return weir_ingest__no_memory(error, strlen(name->column));
     *out = (dropped_column){.name = text, .table = 0};
     while (strcmp(plan->tables[out->table].name, name->table) != 0)
         out->table++;

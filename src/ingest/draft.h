@@ -182,7 +182,7 @@ struct weir_ingest__draft_table {
     uint32_t primary_key[WEIR_INGEST__KEY_COLUMNS_MAX];
     uint32_t primary_key_count;
     weir_ingest__draft_key *keys;
-    uint32_t key_count, key_capacity;
+    uint32_t key_count;
     uint32_t time;             /* column, or WEIR_NONE */
     bool has_late_time;        /* its own candidates are later than what refers to the row */
     uint32_t time_key;         /* or through this foreign key: number in `keys`, or WEIR_NONE */

@@ -177,17 +177,11 @@ static weir_status find_joint_key(weir_ingest__draft *draft, uint32_t t, weir_er
 /* If memory is short, the draft remembers it. */
 static void add_key(weir_ingest__draft *draft, uint32_t t, const weir_ingest__draft_key *key) {
     weir_ingest__draft_table *table = &draft->tables[t];
-    if (table->key_count == table->key_capacity) {
-        uint32_t capacity = 2 * table->key_capacity + 4;
-        weir_ingest__draft_key *keys = weir__arena_take_zero(&draft->arena, capacity, sizeof *keys);
-        if (!keys)
-            return;
-        if (table->key_count > 0)
-            memcpy(keys, table->keys, table->key_count * sizeof *keys);
-        table->keys = keys;
-        table->key_capacity = capacity;
-    }
-    table->keys[table->key_count++] = *key;
+    weir_ingest__draft_key *added =
+        weir__arena_append(&draft->arena, &table->keys, &table->key_count, sizeof *added);
+    if (!added)
+        return;
+    *added = *key;
     mark_key(draft, t, key->columns, key->column_count);
     mark_key(draft, key->parent, key->parent_columns, key->column_count);
     for (uint32_t k = 0; k < key->column_count; k++)

@@ -18,42 +18,28 @@ typedef struct embed_batch {
 typedef bool (*text_maker)(const weir_ingest__encoder *e, uint32_t index, weir__arena *arena,
                            weir_ingest__bytes *out);
 
-static bool join(weir__arena *arena, const char *const *parts, const size_t *sizes, size_t count,
-                 weir_ingest__bytes *out) {
-    size_t size = 0;
-    for (size_t i = 0; i < count; i++)
-        size += sizes[i];
-    char *text = weir__arena_take(arena, size + 1);
-    if (!text)
-        return false;
-    *out = (weir_ingest__bytes){text, size};
-    for (size_t i = 0; i < count; i++) {
-        memcpy(text, parts[i], sizes[i]);
-        text += sizes[i];
-    }
-    return true;
-}
-
 static bool column_text(const weir_ingest__encoder *e, uint32_t index, weir__arena *arena,
                         weir_ingest__bytes *out) {
     const weir_column *column = &e->description->columns[index];
     const char *owner = column->task != WEIR_NONE ? e->description->tasks[column->task].name
                                                   : e->description->tables[column->table].name;
-    const char *parts[] = {column->name, " of ", owner, *column->description ? ": " : "",
-                           column->description};
-    size_t sizes[5];
-    for (int i = 0; i < 5; i++)
-        sizes[i] = strlen(parts[i]);
-    return join(arena, parts, sizes, 5, out);
+    const char *text = weir__arena_format(arena, "%s of %s%s%s", column->name, owner,
+                                          *column->description ? ": " : "", column->description);
+    *out = (weir_ingest__bytes){text, text ? strlen(text) : 0};
+    return text != NULL;
 }
 
 static bool category_text(const weir_ingest__encoder *e, uint32_t index, weir__arena *arena,
                           weir_ingest__bytes *out) {
     const weir_ingest__string *value = e->category_texts[index];
     const char *name = e->description->columns[e->category_columns[index]].name;
-    const char *parts[] = {name, " is ", value->bytes};
-    size_t sizes[] = {strlen(name), 4, value->size};
-    return join(arena, parts, sizes, 3, out);
+    size_t before = strlen(name) + strlen(" is ");
+    char *text = weir__arena_take(arena, before + value->size + 1);
+    if (!text)
+        return false;
+    memcpy(stpcpy(stpcpy(text, name), " is "), value->bytes, value->size);
+    *out = (weir_ingest__bytes){text, before + value->size};
+    return true;
 }
 
 static bool text_text(const weir_ingest__encoder *e, uint32_t index, weir__arena *arena,
@@ -107,19 +93,19 @@ weir_status weir_ingest__write_embeddings(const weir_ingest__encoder *e, weir_in
     const weir_store_info *info = &e->description->info;
     uint32_t callers = embedder->kind->callers ? embedder->kind->callers : e->context->threads;
     callers = callers < WEIR__THREADS_MAX ? callers : WEIR__THREADS_MAX;
+    size_t numbers = embedder->batch_max * embedder->dim; /* gigabytes at worst: not to be zeroed */
     weir__arena memory;
     weir__arena_init(&memory, e->context->env);
     embed_batch *batches = weir__arena_take_zero(&memory, callers, sizeof *batches);
     for (uint32_t b = 0; b < callers && !memory.is_short; b++) {
         batches[b].embedder = embedder;
         weir__arena_init(&batches[b].texts, e->context->env);
-        batches[b].list = weir__arena_take_zero(&memory, embedder->batch_max, sizeof *batches[b].list);
-        batches[b].vectors =
-            weir__arena_take_zero(&memory, embedder->batch_max, embedder->dim * sizeof(uint16_t));
+        batches[b].list = weir__arena_take(&memory, embedder->batch_max * sizeof *batches[b].list);
+        batches[b].vectors = weir__arena_take(&memory, numbers * sizeof *batches[b].vectors);
     }
     weir_status status = WEIR_OK;
     if (memory.is_short)
-        status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, embedder->batch_max * embedder->dim);
+        status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, numbers);
     else
         weir_ingest__begin_phase(e->context, "embed",
                                  (uint64_t)info->column_count + info->category_count + info->text_count, 0);

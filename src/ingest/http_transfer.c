@@ -131,15 +131,12 @@ static weir_status start(transfer *all, http_slot *slot, request *r, weir_error 
     weir_json_writer *w = &slot->body;
     weir_json_writer_memory(w, all->self->base.env);
     weir_json_object(w);
-    weir_json_key(w, "model");
-    weir_json_text(w, all->self->model);
-    weir_json_key(w, "input");
-    weir_json_array(w);
+    weir_json_pair_text(w, "model", all->self->model);
+    weir_json_pair_array(w, "input");
     for (size_t i = 0; i < r->count; i++)
         weir_json_text_n(w, all->texts[r->first + i].data, all->texts[r->first + i].size);
     weir_json_end_array(w);
-    weir_json_key(w, "encoding_format");
-    weir_json_text(w, "float");
+    weir_json_pair_text(w, "encoding_format", "float");
     weir_json_end_object(w);
     WEIR__TRY(weir_json_finish(w, error));
     unsigned failed =

@@ -108,6 +108,14 @@ uint32_t weir_ingest__key_index_range(const weir_ingest__key_index *index, const
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
 
+/* Integers, times among them, in the order of unsigned numbers. */
+static inline uint64_t weir_ingest__rank_of(int64_t value) {
+    return (uint64_t)value ^ (uint64_t)1 << 63;
+}
+static inline int64_t weir_ingest__of_rank(uint64_t rank) {
+    return (int64_t)(rank ^ (uint64_t)1 << 63);
+}
+
 /* Sorts numbers 0 … count-1 by (primary[i], then `tie` where it is given), stably, into `order`. */
 typedef struct weir_ingest__sort_item {
     uint64_t primary;

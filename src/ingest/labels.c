@@ -1,8 +1,6 @@
 /* Labels by the time at which they are known: for every task that says it, two lists of its seeds (of all
  * splits, and of train) by (anchor row, that time, number), so that what is known of a row by now is the
  * first part of its list. Docs: docs/spec/05c-task-rows-and-retrieval.md. */
-#include <string.h>
-
 #include "ingest/encode.h"
 
 /* ---- Making the lists -------------------------------------------------------------------------- */
@@ -13,12 +11,11 @@ static int compare_known(const void *context, uint64_t a, uint64_t b) {
 }
 
 /* Those of the `count` seeds of `sorted` that are below `end`, as a list. */
-static bool make_list(const weir_env *env, uint32_t anchor_rows, const weir_ingest__task *task,
-                      const weir_ingest__sort_item *sorted, uint32_t count, uint64_t end,
-                      weir_ingest__label_list *list) {
-    list->times = weir__allocate(env, (size_t)count + 1, sizeof *list->times);
-    list->rows = weir__allocate(env, (size_t)count + 1, sizeof *list->rows);
-    list->starts = weir__allocate_zero(env, (size_t)anchor_rows + 1, sizeof *list->starts);
+static bool make_list(uint32_t anchor_rows, weir_ingest__task *task, const weir_ingest__sort_item *sorted,
+                      uint32_t count, uint64_t end, weir_ingest__label_list *list) {
+    list->times = weir__arena_take(&task->memory, count * sizeof *list->times);
+    list->rows = weir__arena_take(&task->memory, count * sizeof *list->rows);
+    list->starts = weir__arena_take_zero(&task->memory, (size_t)anchor_rows + 1, sizeof *list->starts);
     if (!list->times || !list->rows || !list->starts)
         return false;
     for (uint32_t i = 0; i < count; i++) {
@@ -34,8 +31,8 @@ static bool make_list(const weir_env *env, uint32_t anchor_rows, const weir_inge
     return true;
 }
 
-weir_status weir_ingest__make_label_lists(const weir_env *env, uint32_t anchor_rows, weir_ingest__task *task,
-                                          weir_error *error) {
+weir_status weir_ingest__make_label_lists(uint32_t anchor_rows, weir_ingest__task *task, weir_error *error) {
+    const weir_env *env = task->memory.env;
     uint32_t count = 0;
     if (task->seed_count > WEIR_STORE__ROWS_MAX)
         return weir__fail(
@@ -49,18 +46,10 @@ weir_status weir_ingest__make_label_lists(const weir_env *env, uint32_t anchor_r
             items[count++] = (weir_ingest__sort_item){task->rows[i], i};
     bool is_fine =
         items && weir_ingest__sort(env, items, count, compare_known, task->known) &&
-        make_list(env, anchor_rows, task, items, count, task->seed_count, &task->labels[0]) &&
-        make_list(env, anchor_rows, task, items, count, task->split_start[WEIR_TRAIN + 1], &task->labels[1]);
+        make_list(anchor_rows, task, items, count, task->seed_count, &task->labels[0]) &&
+        make_list(anchor_rows, task, items, count, task->split_start[WEIR_TRAIN + 1], &task->labels[1]);
     weir__release(env, items);
     return is_fine ? WEIR_OK : weir_ingest__no_memory(error, task->seed_count * sizeof *items);
-}
-
-void weir_ingest__label_lists_release(const weir_env *env, weir_ingest__task *task) {
-    for (int i = 0; i < WEIR_STORE__LABEL_LISTS; i++) {
-        weir__release(env, task->labels[i].times);
-        weir__release(env, task->labels[i].starts);
-        weir__release(env, task->labels[i].rows);
-    }
 }
 
 /* ---- Writing them ------------------------------------------------------------------------------ */

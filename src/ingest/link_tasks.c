@@ -5,30 +5,23 @@
 
 /* ---- Making the lists -------------------------------------------------------------------------- */
 
-/* Times in the order of unsigned numbers. */
-static uint64_t rank_of_time(int64_t time) {
-    return (uint64_t)time ^ (uint64_t)1 << 63;
-}
-
-static int64_t time_of_rank(uint64_t rank) {
-    return (int64_t)(rank ^ (uint64_t)1 << 63);
-}
-
-static bool order_destinations(const weir_env *env, const weir_ingest__linked *linked, uint32_t table,
+static bool order_destinations(const weir_ingest__linked *linked, uint32_t table, weir__arena *arena,
                                weir_ingest__links *link) {
+    const weir_env *env = arena->env;
     uint32_t count = linked->ordered->tables[table].row_count;
     weir_ingest__sort_item *items = weir__allocate(env, count, sizeof *items);
-    link->rows = weir__allocate(env, count, sizeof *link->rows);
-    link->places = weir__allocate(env, count, sizeof *link->places);
-    link->times = weir__allocate(env, count, sizeof *link->times);
+    link->rows = weir__arena_take(arena, count * sizeof *link->rows);
+    link->places = weir__arena_take(arena, count * sizeof *link->places);
+    link->times = weir__arena_take(arena, count * sizeof *link->times);
     bool is_fine = items && link->rows && link->places && link->times;
     for (uint32_t row = 0; is_fine && row < count; row++)
-        items[row] = (weir_ingest__sort_item){rank_of_time(weir_ingest__row_time(linked, table, row)), row};
+        items[row] =
+            (weir_ingest__sort_item){weir_ingest__rank_of(weir_ingest__row_time(linked, table, row)), row};
     is_fine = is_fine && weir_ingest__sort(env, items, count, NULL, NULL);
     for (uint32_t place = 0; is_fine && place < count; place++) {
         link->rows[place] = WEIR__NARROW(uint32_t, items[place].index);
         link->places[items[place].index] = place;
-        link->times[place] = time_of_rank(items[place].primary);
+        link->times[place] = weir_ingest__of_rank(items[place].primary);
     }
     weir__release(env, items);
     return is_fine;
@@ -39,23 +32,24 @@ static int compare_children(const void *context, uint64_t a, uint64_t b) {
     return (rows[a] > rows[b]) - (rows[a] < rows[b]);
 }
 
-static bool order_references(const weir_env *env, const weir_ingest__edge *edge, uint32_t parents,
+static bool order_references(const weir_ingest__edge *edge, uint32_t parents, weir__arena *arena,
                              weir_ingest__links *link) {
+    const weir_env *env = arena->env;
     uint32_t count = WEIR__NARROW(uint32_t, edge->count);
     weir_ingest__sort_item *items = weir__allocate(env, count, sizeof *items);
     uint32_t *places = weir__allocate(env, count, sizeof *places); /* by entry of the children's lists */
-    link->reference_times = weir__allocate(env, count, sizeof *link->reference_times);
-    link->reference_places = weir__allocate(env, count, sizeof *link->reference_places);
+    link->reference_times = weir__arena_take(arena, count * sizeof *link->reference_times);
+    link->reference_places = weir__arena_take(arena, count * sizeof *link->reference_places);
     bool is_fine = items && places && link->reference_times && link->reference_places;
     for (uint32_t p = 0; is_fine && p < parents; p++)
         for (uint32_t i = edge->starts[p]; i < edge->starts[p + 1]; i++) {
             int64_t time = edge->child_times ? edge->child_times[i] : WEIR_TIME_ALWAYS;
-            items[i] = (weir_ingest__sort_item){rank_of_time(time), i};
+            items[i] = (weir_ingest__sort_item){weir_ingest__rank_of(time), i};
             places[i] = link->places[p];
         }
     is_fine = is_fine && weir_ingest__sort(env, items, count, compare_children, edge->child_rows);
     for (uint32_t i = 0; is_fine && i < count; i++) {
-        link->reference_times[i] = time_of_rank(items[i].primary);
+        link->reference_times[i] = weir_ingest__of_rank(items[i].primary);
         link->reference_places[i] = places[items[i].index];
     }
     weir__release(env, items);
@@ -63,22 +57,15 @@ static bool order_references(const weir_env *env, const weir_ingest__edge *edge,
     return is_fine;
 }
 
-weir_status weir_ingest__make_links(const weir_env *env, const weir_ingest__linked *linked,
-                                    const weir_ingest__task_plan *plan, weir_ingest__links *out,
+weir_status weir_ingest__make_links(const weir_ingest__linked *linked, weir_ingest__task *task,
                                     weir_error *error) {
+    const weir_ingest__task_plan *plan = task->plan;
     uint32_t count = linked->ordered->tables[plan->link_table].row_count;
-    if (order_destinations(env, linked, plan->link_table, out) &&
-        (plan->link_edge == WEIR_NONE || order_references(env, &linked->edges[plan->link_edge], count, out)))
+    if (order_destinations(linked, plan->link_table, &task->memory, &task->links) &&
+        (plan->link_edge == WEIR_NONE ||
+         order_references(&linked->edges[plan->link_edge], count, &task->memory, &task->links)))
         return WEIR_OK;
-    return weir_ingest__no_memory(error, count * sizeof *out->times);
-}
-
-void weir_ingest__links_release(const weir_env *env, weir_ingest__links *links) {
-    weir__release(env, links->rows);
-    weir__release(env, links->places);
-    weir__release(env, links->times);
-    weir__release(env, links->reference_times);
-    weir__release(env, links->reference_places);
+    return weir_ingest__no_memory(error, count * sizeof *task->links.times);
 }
 
 /* ---- Writing them ------------------------------------------------------------------------------ */

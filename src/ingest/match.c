@@ -294,11 +294,11 @@ static bool sort_long_list(const weir_env *env, uint32_t *rows, int64_t *times, 
     weir_ingest__sort_item *items = weir__allocate(env, count, sizeof *items);
     bool is_fine = items != NULL;
     for (uint32_t i = 0; is_fine && i < count; i++)
-        items[i] = (weir_ingest__sort_item){(uint64_t)times[i] ^ (uint64_t)1 << 63, rows[i]};
+        items[i] = (weir_ingest__sort_item){weir_ingest__rank_of(times[i]), rows[i]};
     is_fine = is_fine && weir_ingest__sort(env, items, count, NULL, NULL);
     for (uint32_t i = 0; is_fine && i < count; i++) {
         rows[i] = WEIR__NARROW(uint32_t, items[i].index);
-        times[i] = (int64_t)(items[i].primary ^ (uint64_t)1 << 63);
+        times[i] = weir_ingest__of_rank(items[i].primary);
     }
     weir__release(env, items);
     return is_fine;

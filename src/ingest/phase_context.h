@@ -67,8 +67,9 @@ void weir_ingest__begin_phase(weir_ingest__context *context, const char *phase, 
 /* Counts work done; false if the caller of ingest has cancelled it. Any thread. */
 bool weir_ingest__advance(weir_ingest__context *context, uint64_t done);
 weir_status weir_ingest__cancelled(weir_error *error);
-/* The next rows of a cursor, counted as work done; `uncounted` is 0 at first. CANCELLED, and the cursor's
- * errors. */
+
+/* The next rows of a cursor, counted as work done, many at a time (count_rows); *uncounted is 0 at first.
+ * CANCELLED, and the cursor's errors. */
 WEIR_CHECKED weir_status weir_ingest__count_rows(weir_ingest__context *context, uint64_t *uncounted,
                                                  weir_error *error);
 WEIR_CHECKED static inline weir_status weir_ingest__next_rows(weir_ingest__context *context,

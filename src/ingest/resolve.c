@@ -63,7 +63,7 @@ static bool is_target(const weir_ingest__schema *schema, const char *table, cons
     return false;
 }
 
-/* WEIR_NONE is refused as a column of a table of the schema; `what` says where it stands. */
+/* `name` is not there, or of a foreign key one of its columns; `what` says where it stands. */
 static weir_status refuse_column(const char *table, const char *what, const char *name, weir_error *error) {
     return weir_ingest__plan_refuse(error, WEIR_SCHEMA_INVALID,
                                     "names a column that the source's table does not have", "$.tables.%s%s%s",

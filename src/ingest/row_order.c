@@ -176,7 +176,7 @@ static bool sort_by_key(const weir_env *env, const row_order *order, weir_ingest
     for (uint32_t r = 0; r < table->row_count; r++) {
         uint64_t number = 0;
         if (!first->tags)
-            number = first->keys[r] ^ (uint64_t)1 << 63;
+            number = weir_ingest__rank_of((int64_t)first->keys[r]);
         else if (is_all_text)
             number = first_bytes((const weir_ingest__string *)(uintptr_t)first->keys[r], 0);
         items[r] = (weir_ingest__sort_item){number, r};

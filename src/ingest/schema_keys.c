@@ -255,12 +255,10 @@ weir_status weir_ingest__schema_join_tables(weir__reader *r, weir_ingest__schema
 
 void weir_ingest__json_joined_name(weir_json_writer *w, weir__arena *arena, const char *table,
                                    const char *column, weir_ingest__is_table is_table, const void *context) {
-    size_t table_size = strlen(table), size = table_size + strlen(column) + 1;
-    char *text = weir__arena_take(arena, size + 1);
+    const char *text = weir__arena_format(arena, "%s.%s", table, column);
     if (!text)
         return;
-    stpcpy(stpcpy(stpcpy(text, table), "."), column);
-    if (find_dot(text, size, is_table, context) == table_size) {
+    if (find_dot(text, strlen(text), is_table, context) == strlen(table)) {
         weir_json_text(w, text);
     } else {
         weir_json_array(w);
@@ -280,10 +278,10 @@ static bool is_plain(const char *name) {
 void weir_ingest__json_time(weir_json_writer *w, weir__arena *arena, const char *const *keys,
                             const char *const *tables, uint32_t key_count, const char *column) {
     bool can_be_text = is_plain(column);
-    size_t size = strlen(column) + 1;
-    for (uint32_t i = 0; i < key_count; i++) {
+    const char *text = "";
+    for (uint32_t i = 0; i < key_count && text; i++) {
         can_be_text = can_be_text && is_plain(keys[i]) && is_plain(tables[i]);
-        size += strlen(keys[i]) + strlen(tables[i]) + strlen(" -> .");
+        text = weir__arena_format(arena, "%s%s -> %s.", text, keys[i], tables[i]);
     }
     if (!can_be_text) {
         weir_json_array(w);
@@ -293,13 +291,7 @@ void weir_ingest__json_time(weir_json_writer *w, weir__arena *arena, const char 
         weir_json_end_array(w);
         return;
     }
-    char *text = weir__arena_take(arena, size), *at = text;
-    if (!text)
-        return;
-    for (uint32_t i = 0; i < key_count; i++) {
-        at = stpcpy(at, keys[i]);
-        at = stpcpy(stpcpy(stpcpy(at, " -> "), tables[i]), ".");
-    }
-    stpcpy(at, column);
-    weir_json_text(w, text);
+    text = text ? weir__arena_format(arena, "%s%s", text, column) : NULL;
+    if (text)
+        weir_json_text(w, text);
 }

@@ -1,6 +1,5 @@
 /* The tasks of a schema: their queries, anchors, targets and splits. Types are SCHEMA_INVALID, what a task
  * means is TASK_INVALID. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/duration.h"
@@ -234,13 +233,9 @@ static weir_status check_task(weir__reader *r, void *object) {
 
 const char *weir_ingest__task_name(weir__arena *arena, const char *table, const char *column,
                                    const char *const *others, uint32_t count) {
-    size_t size = strlen(table) + strlen(column) + 16;
-    char *name = weir__arena_take(arena, size);
-    if (!name)
-        return NULL;
-    snprintf(name, size, "%s.%s", table, column);
-    for (uint32_t number = 2; weir_ingest__names_have(others, count, name); number++)
-        snprintf(name, size, "%s.%s#%u", table, column, number);
+    const char *name = weir__arena_format(arena, "%s.%s", table, column);
+    for (uint32_t number = 2; name && weir_ingest__names_have(others, count, name); number++)
+        name = weir__arena_format(arena, "%s.%s#%u", table, column, number);
     return name;
 }
 

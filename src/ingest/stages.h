@@ -132,6 +132,7 @@ weir_status weir_ingest__plan_refuse(weir_error *error, weir_status status, cons
 /* A query of the schema that fails is the schema's fault, whatever the source calls it. */
 weir_status weir_ingest__plan_blame_query(const weir_ingest__catalog_table *table, weir_status status,
                                           weir_error *error);
+
 /* ---- The description ------------------------------------------------------------------------- */
 
 /* The store's description, by what writes it. */
@@ -363,9 +364,9 @@ typedef struct weir_ingest__task {
     uint8_t *nulls;                                 /* a byte each */
     weir_statistics statistics;                     /* of numbers */
     weir_ingest__categories categories;
-    weir__arena strings;
-    uint8_t *held_out; /* bits */
-    int64_t *known;    /* when each seed's label is; WEIR_TIME_NEVER. NULL: the labels have no time */
+    weir__arena memory; /* of its lists, and of texts */
+    uint8_t *held_out;  /* bits */
+    int64_t *known;     /* when each seed's label is; WEIR_TIME_NEVER. NULL: the labels have no time */
     weir_ingest__label_list labels[WEIR_STORE__LABEL_LISTS]; /* of all splits, and of train */
     weir_ingest__links links;                                /* of a link task: its integers are places */
 } weir_ingest__task;
@@ -391,14 +392,11 @@ WEIR_CHECKED weir_status weir_ingest__check_asked_key(const weir_ingest__plan *p
                                                       const uint32_t *columns, weir_error *error);
 /* Part of make_tasks: the lists of a task's labels by when they are known, from its seeds, split after split.
  */
-WEIR_CHECKED weir_status weir_ingest__make_label_lists(const weir_env *env, uint32_t anchor_rows,
-                                                       weir_ingest__task *task, weir_error *error);
-void weir_ingest__label_lists_release(const weir_env *env, weir_ingest__task *task);
+WEIR_CHECKED weir_status weir_ingest__make_label_lists(uint32_t anchor_rows, weir_ingest__task *task,
+                                                       weir_error *error);
 /* The places of a link task's destinations, and the references to them. */
-WEIR_CHECKED weir_status weir_ingest__make_links(const weir_env *env, const weir_ingest__linked *linked,
-                                                 const weir_ingest__task_plan *plan, weir_ingest__links *out,
+WEIR_CHECKED weir_status weir_ingest__make_links(const weir_ingest__linked *linked, weir_ingest__task *task,
                                                  weir_error *error);
-void weir_ingest__links_release(const weir_env *env, weir_ingest__links *links);
 
 /* When a seed is observed; 2^63-1 if its anchor has no time: it sees everything. */
 int64_t weir_ingest__seed_time(const weir_ingest__tasks *tasks, uint32_t task, uint64_t seed);

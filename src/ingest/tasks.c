@@ -84,7 +84,7 @@ static weir_status read_target(seed_reader *r, const weir_ingest__value *value, 
             return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                               "task %s: column %s: text that is not UTF-8", described->name,
                               described->target_column);
-        if (!is_cell && !weir_ingest__dictionary_intern(&task->categories.dictionary, &task->strings,
+        if (!is_cell && !weir_ingest__dictionary_intern(&task->categories.dictionary, &task->memory,
                                                         text.data, text.size, &category))
             return weir_ingest__no_memory(error, text.size);
         target.integer = category;
@@ -168,7 +168,7 @@ static weir_status find_row(seed_reader *r, const weir_ingest__key_index *index,
                             uint32_t count, const weir_ingest__value *cells, uint32_t *row,
                             weir_error *error) {
     for (uint32_t i = 0; i < count; i++)
-        if (!weir_ingest__key_from_value(&cells[columns[i]], &r->task->strings, &r->key_texts, &r->keys[i]))
+        if (!weir_ingest__key_from_value(&cells[columns[i]], &r->task->memory, &r->key_texts, &r->keys[i]))
             return weir_ingest__no_memory(error, 1);
     *row = weir_ingest__key_index_find(index, r->keys);
     return WEIR_OK;
@@ -260,8 +260,8 @@ static weir_status read_query(seed_reader *r, weir_ingest__source *session, weir
     weir_ingest__rows rows;
     uint64_t uncounted = 0;
     uint32_t key_count = r->schema->anchor_key_count + r->schema->destination_key_count;
-    r->keys = weir__arena_take_zero(&r->task->strings, key_count, sizeof *r->keys);
-    r->key_columns = weir__arena_take_zero(&r->task->strings, key_count, sizeof *r->key_columns);
+    r->keys = weir__arena_take_zero(&r->task->memory, key_count, sizeof *r->keys);
+    r->key_columns = weir__arena_take_zero(&r->task->memory, key_count, sizeof *r->key_columns);
     if (!r->keys || !r->key_columns)
         return weir_ingest__no_memory(error, key_count * sizeof *r->keys);
     weir_status status = session->kind->query(session, r->schema->query, &cursor, error);
@@ -441,28 +441,25 @@ static weir_status count_lists(const seed_reader *r, weir_error *error) {
 /* ---- What the file holds --------------------------------------------------------------------- */
 
 static weir_status allocate_output(seed_reader *r, weir_error *error) {
-    const weir_env *env = r->context->env;
     weir_ingest__task *task = r->task;
-    task->rows = weir__allocate(env, r->count, sizeof *task->rows);
-    bool is_fine = task->rows != NULL;
+    weir__arena *arena = &task->memory;
+    bool is_number = weir_value_of(r->schema->target_stype) == WEIR_VALUE_NUMBER;
+    task->rows = weir__arena_take(arena, r->count * sizeof *task->rows);
     if (r->schema->observation_time_column)
-        is_fine = (task->times = weir__allocate(env, r->count, sizeof *task->times)) && is_fine;
+        task->times = weir__arena_take(arena, r->count * sizeof *task->times);
     if (r->schema->weight_column)
-        is_fine = (task->weights = weir__allocate(env, r->count, sizeof *task->weights)) && is_fine;
+        task->weights = weir__arena_take(arena, r->count * sizeof *task->weights);
     if (weir_ingest__has_label_times(r->schema))
-        is_fine = (task->known = weir__allocate(env, r->count, sizeof *task->known)) && is_fine;
-    if (task->plan->is_cell) {
-        task->held_out = weir__allocate_zero(env, weir__bits_size(r->anchor->row_count), 1);
-        is_fine = is_fine && task->held_out;
-    } else {
-        task->nulls = weir__allocate(env, r->count, 1);
-        if (weir_value_of(r->schema->target_stype) == WEIR_VALUE_NUMBER)
-            is_fine = (task->numbers = weir__allocate(env, r->count, sizeof *task->numbers)) && is_fine;
-        else
-            is_fine = (task->integers = weir__allocate(env, r->count, sizeof *task->integers)) && is_fine;
-        is_fine = is_fine && task->nulls;
-    }
-    return is_fine ? WEIR_OK : weir_ingest__no_memory(error, r->count * 24);
+        task->known = weir__arena_take(arena, r->count * sizeof *task->known);
+    if (task->plan->is_cell)
+        task->held_out = weir__arena_take_zero(arena, weir__bits_size(r->anchor->row_count), 1);
+    else
+        task->nulls = weir__arena_take(arena, r->count);
+    if (!task->plan->is_cell && is_number)
+        task->numbers = weir__arena_take(arena, r->count * sizeof *task->numbers);
+    else if (!task->plan->is_cell)
+        task->integers = weir__arena_take(arena, r->count * sizeof *task->integers);
+    return arena->is_short ? weir_ingest__no_memory(error, r->count * 24) : WEIR_OK;
 }
 
 static void group_by_split(seed_reader *r) {
@@ -532,9 +529,9 @@ static weir_status make_seeds(seed_reader *r, uint32_t worker, weir_error *error
     bool is_link = weir_ingest__is_link(r->schema);
     if (!task->plan->is_cell)
         WEIR__TRY(weir_ingest__like_categories(r->linked->plan->like, task->plan->column_idx, r->context->env,
-                                               &task->categories, &task->strings, error));
+                                               &task->categories, &task->memory, error));
     if (is_link)
-        WEIR__TRY(weir_ingest__make_links(r->context->env, r->linked, task->plan, &task->links, error));
+        WEIR__TRY(weir_ingest__make_links(r->linked, task, error));
     WEIR__TRY(r->schema->query ? read_query(r, r->context->sessions[worker], error)
                                : take_all_rows(r, error));
     if (r->schema->query)
@@ -548,8 +545,7 @@ static weir_status make_seeds(seed_reader *r, uint32_t worker, weir_error *error
     if (!task->plan->is_cell)
         WEIR__TRY(describe_targets(r, error));
     group_by_split(r);
-    return task->known ? weir_ingest__make_label_lists(r->context->env, r->anchor->row_count, task, error)
-                       : WEIR_OK;
+    return task->known ? weir_ingest__make_label_lists(r->anchor->row_count, task, error) : WEIR_OK;
 }
 
 static weir_status run_task(void *argument, size_t index, uint32_t worker, weir_error *error) {
@@ -623,7 +619,7 @@ weir_status weir_ingest__make_tasks(weir_ingest__context *context, const weir_in
     for (uint32_t i = 0; i < plan->task_count && out->list; i++) {
         out->list[i].plan = &plan->tasks[i];
         out->list[i].categories.like_count = WEIR_NONE;
-        weir__arena_init(&out->list[i].strings, env);
+        weir__arena_init(&out->list[i].memory, env);
     }
     task_work work = {.context = context, .out = out};
     work.indexes = weir__arena_take_zero(&out->arena, plan->table_count, sizeof *work.indexes);
@@ -643,20 +639,8 @@ weir_status weir_ingest__make_tasks(weir_ingest__context *context, const weir_in
 
 void weir_ingest__tasks_release(weir_ingest__tasks *tasks) {
     for (uint32_t i = 0; tasks->list && i < tasks->plan->task_count; i++) {
-        const weir_env *env = tasks->env;
-        weir_ingest__task *task = &tasks->list[i];
-        weir__release(env, task->rows);
-        weir__release(env, task->times);
-        weir__release(env, task->weights);
-        weir__release(env, task->numbers);
-        weir__release(env, task->integers);
-        weir__release(env, task->nulls);
-        weir__release(env, task->held_out);
-        weir__release(env, task->known);
-        weir_ingest__label_lists_release(env, task);
-        weir_ingest__links_release(env, &task->links);
-        weir_ingest__categories_release(env, &task->categories);
-        weir__arena_release(&task->strings);
+        weir_ingest__categories_release(tasks->env, &tasks->list[i].categories);
+        weir__arena_release(&tasks->list[i].memory);
     }
     weir__arena_release(&tasks->arena);
     *tasks = (weir_ingest__tasks){0};

@@ -9,18 +9,32 @@
 
 /* ---- Patterns -------------------------------------------------------------------------------- */
 
+/* What a text says. */
+typedef struct time_parts {
+    int year, month, day, hour, minute, second, micros;
+    int day_of_year; /* -1: the format has none */
+    int half;        /* of the day: 0 or 1; -1: hours are counted to 23 */
+    int64_t offset_minutes;
+} time_parts;
+
 typedef struct directive_rule {
     char letter;
     uint8_t digits; /* at most; 0: not digits */
     uint8_t least;  /* digits */
     char part;      /* what it decides: two directives of one part contradict each other */
+    size_t number;  /* where its digits go: an int of the parts */
 } directive_rule;
 
+#define TO(member) offsetof(time_parts, member)
 static const directive_rule rules[] = {
-    {'Y', 4, 4, 'y'}, {'y', 2, 2, 'y'}, {'m', 2, 1, 'm'}, {'b', 0, 0, 'm'},
-    {'B', 0, 0, 'm'}, {'d', 2, 1, 'd'}, {'j', 3, 3, 'j'}, {'H', 2, 1, 'h'},
-    {'I', 2, 1, 'h'}, {'p', 0, 0, 'p'}, {'M', 2, 1, 'n'}, {'S', 2, 1, 's'},
-    {'f', 9, 1, 'f'}, {'z', 0, 0, 'z'}, {'a', 0, 0, 'a'}, {'A', 0, 0, 'a'},
+    {'Y', 4, 4, 'y', TO(year)},   {'y', 2, 2, 'y', TO(year)},
+    {'m', 2, 1, 'm', TO(month)},  {'d', 2, 1, 'd', TO(day)},
+    {'H', 2, 1, 'h', TO(hour)},   {'I', 2, 1, 'h', TO(hour)},
+    {'M', 2, 1, 'n', TO(minute)}, {'S', 2, 1, 's', TO(second)},
+    {'f', 9, 1, 'f', TO(micros)}, {'j', 3, 3, 'j', TO(day_of_year)},
+    {'b', 0, 0, 'm', 0},          {'B', 0, 0, 'm', 0},
+    {'p', 0, 0, 'p', 0},          {'z', 0, 0, 'z', 0},
+    {'a', 0, 0, 'a', 0},          {'A', 0, 0, 'a', 0},
 };
 
 static const directive_rule *rule_of(char letter) {
@@ -87,12 +101,6 @@ const char *weir_ingest__time_format_compile(const char *pattern, size_t size,
 
 /* ---- Matching -------------------------------------------------------------------------------- */
 
-typedef struct time_parts {
-    int year, month, day, day_of_year, hour, minute, second, micros;
-    bool is_pm, has_day_of_year, is_12_hours;
-    int64_t offset_minutes;
-} time_parts;
-
 static bool read_digits(const char **at, const char *end, int least, int most, int *value, int *count) {
     int digits = 0, sum = 0;
     for (; digits < most && *at < end && **at >= '0' && **at <= '9'; ++*at, digits++)
@@ -152,46 +160,6 @@ static bool read_offset(const char **at, const char *end, int64_t *minutes) {
     return hour <= 23 && minute <= 59;
 }
 
-static void set_number(time_parts *parts, char directive, int value, int count) {
-    switch (directive) {
-    case 'Y':
-        parts->year = value;
-        break;
-    case 'y':
-        parts->year = value + (value < 69 ? 2000 : 1900);
-        break;
-    case 'm':
-        parts->month = value;
-        break;
-    case 'd':
-        parts->day = value;
-        break;
-    case 'j':
-        parts->day_of_year = value;
-        parts->has_day_of_year = true;
-        break;
-    case 'H':
-        parts->hour = value;
-        break;
-    case 'I':
-        parts->hour = value;
-        parts->is_12_hours = true;
-        break;
-    case 'M':
-        parts->minute = value;
-        break;
-    case 'S':
-        parts->second = value;
-        break;
-    default: /* decimals */
-        for (; count < 6; count++)
-            value *= 10;
-        for (; count > 6; count--)
-            value /= 10;
-        parts->micros = value;
-    }
-}
-
 static bool read_item(const weir_ingest__format_item *item, const char **at, const char *end,
                       time_parts *parts) {
     static const char *const months[] = {"january",   "february", "march",    "april",
@@ -207,7 +175,13 @@ static bool read_item(const weir_ingest__format_item *item, const char **at, con
         int least = item->is_fixed && rule->letter != 'f' ? rule->digits : rule->least;
         if (!read_digits(at, end, least, rule->digits, &value, &count))
             return false;
-        set_number(parts, item->directive, value, count);
+        if (rule->letter == 'y')
+            value += value < 69 ? 2000 : 1900;
+        for (; rule->letter == 'f' && count < 6; count++)
+            value *= 10;
+        for (; rule->letter == 'f' && count > 6; count--)
+            value /= 10;
+        memcpy((char *)parts + rule->number, &value, sizeof value);
         return true;
     }
     switch (rule->part) {
@@ -219,8 +193,8 @@ static bool read_item(const weir_ingest__format_item *item, const char **at, con
     case 'a':
         return read_name(at, end, weekdays, 7, &value);
     case 'p':
-        parts->is_pm = starts_with(*at, end, "pm");
-        if (!parts->is_pm && !starts_with(*at, end, "am"))
+        parts->half = starts_with(*at, end, "pm");
+        if (parts->half == 0 && !starts_with(*at, end, "am"))
             return false;
         *at += 2;
         return true;
@@ -230,17 +204,17 @@ static bool read_item(const weir_ingest__format_item *item, const char **at, con
 }
 
 static bool resolve(time_parts *parts, int64_t *micros) {
-    if (parts->is_12_hours) {
+    if (parts->half >= 0) {
         if (parts->hour < 1 || parts->hour > 12)
             return false;
-        parts->hour = parts->hour % 12 + (parts->is_pm ? 12 : 0);
+        parts->hour = parts->hour % 12 + 12 * parts->half;
     }
     if (parts->hour > 23 || parts->minute > 59 || parts->second > 59 || parts->month < 1 ||
         parts->month > 12 || parts->day < 1 ||
         parts->day > weir_store__days_in_month(parts->year, parts->month))
         return false;
     int64_t days = weir_store__days_from_civil(parts->year, parts->month, parts->day);
-    if (parts->has_day_of_year) {
+    if (parts->day_of_year >= 0) {
         int64_t in_year = weir_store__days_from_civil(parts->year + 1, 1, 1) - days;
         if (parts->day_of_year < 1 || parts->day_of_year > in_year)
             return false;
@@ -255,7 +229,7 @@ bool weir_ingest__time_format_read(const weir_ingest__time_format *format, const
                                    int64_t *micros) {
     const char *at = text;
     const char *end = text + size;
-    time_parts parts = {.month = 1, .day = 1};
+    time_parts parts = {.month = 1, .day = 1, .day_of_year = -1, .half = -1};
     for (uint32_t i = 0; i < format->count; i++)
         if (!read_item(&format->items[i], &at, end, &parts))
             return false;

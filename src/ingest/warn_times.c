@@ -22,7 +22,7 @@ static bool median_time(const weir_ingest__tasks *tasks, int64_t *out) {
         for (uint32_t t = 0; t < tasks->plan->task_count; t++)
             for (uint64_t i = 0; i < tasks->list[t].seed_count; i++) {
                 int64_t time = weir_ingest__seed_time(tasks, t, i);
-                uint64_t bits = (uint64_t)time ^ (uint64_t)1 << 63; /* in the order of times */
+                uint64_t bits = weir_ingest__rank_of(time);
                 if (time == INT64_MAX || (bytes > 0 && bits >> (64 - 8 * bytes) != known))
                     continue;
                 counts[bits >> (56 - 8 * bytes) & 255]++;
@@ -37,7 +37,7 @@ static bool median_time(const weir_ingest__tasks *tasks, int64_t *out) {
             rank -= counts[byte];
         known = known << 8 | byte;
     }
-    *out = (int64_t)(known ^ (uint64_t)1 << 63);
+    *out = weir_ingest__of_rank(known);
     return true;
 }
 

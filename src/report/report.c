@@ -47,8 +47,8 @@ static __attribute__((noinline)) weir_status fill(weir_report__work *work) {
         return status;
     weir_report__warnings(work);
     report->view.warnings = report->warnings;
-    report->view.warning_count = (uint32_t)report->warning_count;
-    return report->is_short_of_memory ? weir_report__no_memory(work, 1) : WEIR_OK;
+    report->view.warning_count = report->warning_count;
+    return report->arena.is_short ? weir_report__no_memory(work, 1) : WEIR_OK;
 }
 
 weir_status weir_report_open(const weir_env *env, const weir_store *store, weir_report **out,
@@ -76,7 +76,6 @@ void weir_report_close(weir_report *report) {
     if (!report)
         return;
     const weir_env *env = report->env;
-    weir__release(env, report->warnings);
     weir__arena_release(&report->arena);
     weir__release(env, report);
 }

@@ -18,9 +18,7 @@ struct weir_report {
     weir_report_table *tables;
     weir_report_task *tasks;
     weir_warning *warnings;
-    size_t warning_count;
-    size_t warning_capacity;
-    bool is_short_of_memory; /* sticks */
+    uint32_t warning_count;
 };
 
 typedef struct weir_report__work {

@@ -51,11 +51,9 @@ static void look_at_parents(const weir_report__work *work, const weir_table *tab
 static void mark_reached(const weir_report__work *work, const weir_task *task) {
     weir_report_table *tables = work->report->tables;
     bool changes = true;
-    bool *is_near = weir__allocate_zero(work->report->env, work->info->table_count, sizeof *is_near);
-    if (!is_near) {
-        work->report->is_short_of_memory = true;
+    bool *is_near = weir__arena_take_zero(&work->report->arena, work->info->table_count, sizeof *is_near);
+    if (!is_near)
         return;
-    }
     is_near[task->anchor_table] = true;
     while (changes) {
         changes = false;
@@ -69,7 +67,6 @@ static void mark_reached(const weir_report__work *work, const weir_task *task) {
     }
     for (uint32_t t = 0; t < work->info->table_count; t++)
         tables[t].is_reached = tables[t].is_reached || is_near[t];
-    weir__release(work->report->env, is_near);
 }
 
 static double share(uint64_t part, uint64_t whole) {

@@ -14,9 +14,7 @@ typedef struct subject {
 } subject;
 
 static const char *keep(weir_report *report, const char *text) {
-    const char *copy = text ? weir__arena_text(&report->arena, text, strlen(text)) : NULL;
-    report->is_short_of_memory = report->is_short_of_memory || (text && !copy);
-    return copy;
+    return text ? weir__arena_text(&report->arena, text, strlen(text)) : NULL;
 }
 
 static void warn(weir_report__work *work, const char *code, subject about, const char *format, ...)
@@ -29,18 +27,14 @@ static void warn(weir_report__work *work, const char *code, subject about, const
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    void *list = report->warnings;
-    if (!weir__grow(report->env, &list, &report->warning_capacity, report->warning_count + 1,
-                    sizeof *report->warnings)) {
-        report->is_short_of_memory = true;
-        return;
-    }
-    report->warnings = list;
-    report->warnings[report->warning_count++] = (weir_warning){.code = code,
-                                                               .table = keep(report, about.table),
-                                                               .column = keep(report, about.column),
-                                                               .task = keep(report, about.task),
-                                                               .message = keep(report, message)};
+    weir_warning *warning =
+        weir__arena_append(&report->arena, &report->warnings, &report->warning_count, sizeof *warning);
+    if (warning)
+        *warning = (weir_warning){.code = code,
+                                  .table = keep(report, about.table),
+                                  .column = keep(report, about.column),
+                                  .task = keep(report, about.task),
+                                  .message = keep(report, message)};
 }
 
 static double percent(uint64_t part, uint64_t whole) {

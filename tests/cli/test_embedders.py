@@ -5,6 +5,7 @@ import http.server
 import json
 import math
 import os
+import resource
 import sqlite3
 import struct
 import subprocess
@@ -204,6 +205,16 @@ class Http(Embedder):
             self.assert_done(self.http(server, concurrency=4))
             self.assertEqual(server.at_once, 4)
             self.assert_stored()
+
+    def test_room_for_many_texts(self):
+        """Room for all requests of many texts, 1 GiB here, is not written to before there are texts for it."""
+        def behave(handler, body, _number):
+            data = [{"index": i, "embedding": [1] * 1024} for i in range(len(body["input"]))]
+            Server.send(handler, 200, json.dumps({"data": data}))
+
+        with Server(behave) as server:
+            self.assert_done(self.http(server, dim=1024, batch_size=2048, concurrency=64))
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, 600_000, "kB")
 
     def test_failures_that_pass_are_tried_again(self):
         def stumble(handler, body, number):

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/boundary.h"
 #include "base/options.h"
 #include "support/testing.h"
 
@@ -386,6 +387,29 @@ static void an_arena_remembers_that_it_was_short(void **state) {
     weir__arena_release(&arena);
 }
 
+/* A byte behind a piece, and a list that has moved, are as wrong as what was never allocated. */
+static void the_sanitizer_sees_pieces_of_an_arena(void **state) {
+    (void)state;
+#ifdef WEIR__ADDRESS_SANITIZER
+    weir__arena arena;
+    uint32_t *list = NULL, count = 0;
+    weir__arena_init(&arena, weir_env_default());
+    char *first = weir__arena_take(&arena, 5), *second = weir__arena_take(&arena, 8);
+    assert_false(__asan_address_is_poisoned(first + 4));
+    assert_true(__asan_address_is_poisoned(first + 5));
+    assert_false(__asan_address_is_poisoned(second + 7));
+    assert_true(__asan_address_is_poisoned(second + 8));
+    assert_non_null(weir__arena_append(&arena, &list, &count, sizeof *list));
+    const uint32_t *before = list;
+    assert_non_null(weir__arena_append(&arena, &list, &count, sizeof *list));
+    assert_true(__asan_address_is_poisoned(before));
+    assert_false(__asan_address_is_poisoned(list));
+    weir__arena_release(&arena);
+#else
+    skip_because("there is no address sanitizer here");
+#endif
+}
+
 static void a_list_grows_in_an_arena(void **state) {
     weir__arena arena;
     uint64_t *list = NULL;
@@ -634,6 +658,7 @@ int main(void) {
         cmocka_unit_test(zeroed_memory_is_zero),
         cmocka_unit_test(growing_keeps_what_is_there),
         cmocka_unit_test(an_arena_remembers_that_it_was_short),
+        cmocka_unit_test(the_sanitizer_sees_pieces_of_an_arena),
         cmocka_unit_test(a_list_grows_in_an_arena),
         cmocka_unit_test(text_is_copied_with_a_terminator),
         cmocka_unit_test(a_text_that_cannot_be_formatted_is_no_text),

@@ -233,14 +233,15 @@ static void labels_by_anchor_and_time(void **state) {
     static const uint32_t train_starts[] = {0, 1, 1, 3}, train_rows[] = {1, 2, 0};
     weir_ingest__task task = {.seed_count = 5, .split_start = {0, 3, 4, 5}, .rows = rows, .known = known};
     (void)state;
-    assert_int_equal(weir_ingest__make_label_lists(context.env, 3, &task, NULL), WEIR_OK);
+    weir__arena_init(&task.memory, context.env);
+    assert_int_equal(weir_ingest__make_label_lists(3, &task, NULL), WEIR_OK);
     assert_int_equal(task.labels[0].count, 4);
     assert_memory_equal(task.labels[0].starts, all_starts, sizeof all_starts);
     assert_memory_equal(task.labels[0].rows, all_rows, sizeof all_rows);
     assert_int_equal(task.labels[1].count, 3);
     assert_memory_equal(task.labels[1].starts, train_starts, sizeof train_starts);
     assert_memory_equal(task.labels[1].rows, train_rows, sizeof train_rows);
-    weir_ingest__label_lists_release(context.env, &task);
+    weir__arena_release(&task.memory);
 }
 
 int main(void) {
