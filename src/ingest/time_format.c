@@ -9,18 +9,34 @@
 
 /* ---- Patterns -------------------------------------------------------------------------------- */
 
+/* What a directive decides: two of one part contradict each other. */
+typedef enum time_part {
+    YEAR,
+    MONTH,
+    DAY,
+    DAY_OF_YEAR,
+    HOUR,
+    HALF, /* of the day: 1 is AM, 2 PM; 0: the hour has 24 */
+    MINUTE,
+    SECOND,
+    MICROS,
+    OFFSET, /* minutes */
+    WEEKDAY,
+    PARTS
+} time_part;
+
 typedef struct directive_rule {
     char letter;
     uint8_t digits; /* at most; 0: not digits */
     uint8_t least;  /* digits */
-    char part;      /* what it decides: two directives of one part contradict each other */
+    time_part part;
 } directive_rule;
 
 static const directive_rule rules[] = {
-    {'Y', 4, 4, 'y'}, {'y', 2, 2, 'y'}, {'m', 2, 1, 'm'}, {'b', 0, 0, 'm'},
-    {'B', 0, 0, 'm'}, {'d', 2, 1, 'd'}, {'j', 3, 3, 'j'}, {'H', 2, 1, 'h'},
-    {'I', 2, 1, 'h'}, {'p', 0, 0, 'p'}, {'M', 2, 1, 'n'}, {'S', 2, 1, 's'},
-    {'f', 9, 1, 'f'}, {'z', 0, 0, 'z'}, {'a', 0, 0, 'a'}, {'A', 0, 0, 'a'},
+    {'Y', 4, 4, YEAR},   {'y', 2, 2, YEAR},   {'m', 2, 1, MONTH},       {'b', 0, 0, MONTH},
+    {'B', 0, 0, MONTH},  {'d', 2, 1, DAY},    {'j', 3, 3, DAY_OF_YEAR}, {'H', 2, 1, HOUR},
+    {'I', 2, 1, HOUR},   {'p', 0, 0, HALF},   {'M', 2, 1, MINUTE},      {'S', 2, 1, SECOND},
+    {'f', 9, 1, MICROS}, {'z', 0, 0, OFFSET}, {'a', 0, 0, WEEKDAY},     {'A', 0, 0, WEEKDAY},
 };
 
 static const directive_rule *rule_of(char letter) {
@@ -30,7 +46,7 @@ static const directive_rule *rule_of(char letter) {
     return NULL;
 }
 
-static bool has_part(const weir_ingest__time_format *format, char part) {
+static bool has_part(const weir_ingest__time_format *format, time_part part) {
     for (uint32_t i = 0; i < format->count; i++)
         if (format->items[i].directive && rule_of(format->items[i].directive)->part == part)
             return true;
@@ -74,24 +90,18 @@ const char *weir_ingest__time_format_compile(const char *pattern, size_t size,
         }
         out->items[out->count++] = item;
     }
-    if (!has_part(out, 'y'))
+    if (!has_part(out, YEAR))
         return "has no year (%Y or %y)";
-    if (has_part(out, 'd') && !has_part(out, 'm'))
+    if (has_part(out, DAY) && !has_part(out, MONTH))
         return "has a day without a month";
-    if (has_part(out, 'j') && (has_part(out, 'm') || has_part(out, 'd')))
+    if (has_part(out, DAY_OF_YEAR) && (has_part(out, MONTH) || has_part(out, DAY)))
         return "has %j beside a month or day";
-    if (has_directive(out, 'I') != has_part(out, 'p'))
+    if (has_directive(out, 'I') != has_part(out, HALF))
         return "needs %I and %p together";
     return NULL;
 }
 
 /* ---- Matching -------------------------------------------------------------------------------- */
-
-typedef struct time_parts {
-    int year, month, day, day_of_year, hour, minute, second, micros;
-    bool is_pm, has_day_of_year, is_12_hours;
-    int64_t offset_minutes;
-} time_parts;
 
 static bool read_digits(const char **at, const char *end, int least, int most, int *value, int *count) {
     int digits = 0, sum = 0;
@@ -127,7 +137,7 @@ static bool read_name(const char **at, const char *end, const char *const *names
 }
 
 /* Z, UTC, GMT, +05, +0530, +05:30. */
-static bool read_offset(const char **at, const char *end, int64_t *minutes) {
+static bool read_offset(const char **at, const char *end, int *minutes) {
     static const char *const zeros[] = {"z", "utc", "gmt"};
     int hour, minute = 0, count;
     *minutes = 0;
@@ -152,48 +162,8 @@ static bool read_offset(const char **at, const char *end, int64_t *minutes) {
     return hour <= 23 && minute <= 59;
 }
 
-static void set_number(time_parts *parts, char directive, int value, int count) {
-    switch (directive) {
-    case 'Y':
-        parts->year = value;
-        break;
-    case 'y':
-        parts->year = value + (value < 69 ? 2000 : 1900);
-        break;
-    case 'm':
-        parts->month = value;
-        break;
-    case 'd':
-        parts->day = value;
-        break;
-    case 'j':
-        parts->day_of_year = value;
-        parts->has_day_of_year = true;
-        break;
-    case 'H':
-        parts->hour = value;
-        break;
-    case 'I':
-        parts->hour = value;
-        parts->is_12_hours = true;
-        break;
-    case 'M':
-        parts->minute = value;
-        break;
-    case 'S':
-        parts->second = value;
-        break;
-    default: /* decimals */
-        for (; count < 6; count++)
-            value *= 10;
-        for (; count > 6; count--)
-            value /= 10;
-        parts->micros = value;
-    }
-}
-
 static bool read_item(const weir_ingest__format_item *item, const char **at, const char *end,
-                      time_parts *parts) {
+                      int parts[PARTS]) {
     static const char *const months[] = {"january",   "february", "march",    "april",
                                          "may",       "june",     "july",     "august",
                                          "september", "october",  "november", "december"};
@@ -207,47 +177,53 @@ static bool read_item(const weir_ingest__format_item *item, const char **at, con
         int least = item->is_fixed && rule->letter != 'f' ? rule->digits : rule->least;
         if (!read_digits(at, end, least, rule->digits, &value, &count))
             return false;
-        set_number(parts, item->directive, value, count);
+        if (item->directive == 'y')
+            value += value < 69 ? 2000 : 1900;
+        for (; rule->part == MICROS && count < 6; count++)
+            value *= 10;
+        for (; rule->part == MICROS && count > 6; count--)
+            value /= 10;
+        parts[rule->part] = value;
         return true;
     }
     switch (rule->part) {
-    case 'm':
+    case MONTH:
         if (!read_name(at, end, months, 12, &value))
             return false;
-        parts->month = value + 1;
+        parts[MONTH] = value + 1;
         return true;
-    case 'a':
+    case WEEKDAY:
         return read_name(at, end, weekdays, 7, &value);
-    case 'p':
-        parts->is_pm = starts_with(*at, end, "pm");
-        if (!parts->is_pm && !starts_with(*at, end, "am"))
+    case HALF:
+        parts[HALF] = starts_with(*at, end, "pm") ? 2 : 1;
+        if (parts[HALF] == 1 && !starts_with(*at, end, "am"))
             return false;
         *at += 2;
         return true;
     default:
-        return read_offset(at, end, &parts->offset_minutes);
+        return read_offset(at, end, &parts[OFFSET]);
     }
 }
 
-static bool resolve(time_parts *parts, int64_t *micros) {
-    if (parts->is_12_hours) {
-        if (parts->hour < 1 || parts->hour > 12)
+static bool resolve(const int parts[PARTS], int64_t *micros) {
+    int year = parts[YEAR], month = parts[MONTH], day = parts[DAY], hour = parts[HOUR];
+    if (parts[HALF]) {
+        if (hour < 1 || hour > 12)
             return false;
-        parts->hour = parts->hour % 12 + (parts->is_pm ? 12 : 0);
+        hour = hour % 12 + (parts[HALF] == 2 ? 12 : 0);
     }
-    if (parts->hour > 23 || parts->minute > 59 || parts->second > 59 || parts->month < 1 ||
-        parts->month > 12 || parts->day < 1 ||
-        parts->day > weir_store__days_in_month(parts->year, parts->month))
+    if (hour > 23 || parts[MINUTE] > 59 || parts[SECOND] > 59 || month < 1 || month > 12 || day < 1 ||
+        day > weir_store__days_in_month(year, month))
         return false;
-    int64_t days = weir_store__days_from_civil(parts->year, parts->month, parts->day);
-    if (parts->has_day_of_year) {
-        int64_t in_year = weir_store__days_from_civil(parts->year + 1, 1, 1) - days;
-        if (parts->day_of_year < 1 || parts->day_of_year > in_year)
+    int64_t days = weir_store__days_from_civil(year, month, day);
+    if (parts[DAY_OF_YEAR] != 1) {
+        int64_t in_year = weir_store__days_from_civil(year + 1, 1, 1) - days;
+        if (parts[DAY_OF_YEAR] < 1 || parts[DAY_OF_YEAR] > in_year)
             return false;
-        days += parts->day_of_year - 1;
+        days += parts[DAY_OF_YEAR] - 1;
     }
-    int64_t seconds = days * 86400 + (parts->hour * 60 + parts->minute) * 60 + parts->second;
-    *micros = (seconds - parts->offset_minutes * 60) * MICROS_PER_SECOND + parts->micros;
+    int64_t seconds = days * 86400 + (hour * 60 + parts[MINUTE]) * 60 + parts[SECOND];
+    *micros = (seconds - parts[OFFSET] * 60) * MICROS_PER_SECOND + parts[MICROS];
     return true;
 }
 
@@ -255,9 +231,9 @@ bool weir_ingest__time_format_read(const weir_ingest__time_format *format, const
                                    int64_t *micros) {
     const char *at = text;
     const char *end = text + size;
-    time_parts parts = {.month = 1, .day = 1};
+    int parts[PARTS] = {[MONTH] = 1, [DAY] = 1, [DAY_OF_YEAR] = 1};
     for (uint32_t i = 0; i < format->count; i++)
-        if (!read_item(&format->items[i], &at, end, &parts))
+        if (!read_item(&format->items[i], &at, end, parts))
             return false;
-    return at == end && resolve(&parts, micros);
+    return at == end && resolve(parts, micros);
 }
