@@ -35,7 +35,7 @@ weir_ingest__csv_options weir_ingest__csv_options_join(const weir_ingest__csv_op
     return joined;
 }
 
-static bool read_character(const char *text, size_t size, char *out) {
+bool weir_ingest__csv_read_delimiter(const char *text, size_t size, char *out) {
     if (size == 2 && memcmp(text, "\\t", 2) == 0) {
         *out = '\t';
         return true;
@@ -46,13 +46,9 @@ static bool read_character(const char *text, size_t size, char *out) {
     return true;
 }
 
-bool weir_ingest__csv_read_delimiter(const char *text, size_t size, char *out) {
-    return read_character(text, size, out);
-}
-
 bool weir_ingest__csv_read_quote(const char *text, size_t size, char *out) {
     *out = 0;
-    return size == 0 || read_character(text, size, out);
+    return size == 0 || weir_ingest__csv_read_delimiter(text, size, out);
 }
 
 /* ---- Fields ---------------------------------------------------------------------------------- */
