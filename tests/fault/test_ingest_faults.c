@@ -106,6 +106,25 @@ static void faults_of_a_drafted_ingest(void **state) {
     assert_true(sweep_faults(ingest_drafted, store_is_whole_or_absent, s) >= 500);
 }
 
+/* Names that fill more than one block of an arena, so that memory also runs out between them. */
+static void faults_of_a_drafted_ingest_with_long_names(void **state) {
+    enum { COLUMNS = 26, NAME = 5000 };
+    static char sql[2 * COLUMNS * (NAME + 16)], name[NAME + 1];
+    attempt_state *s = *state;
+    size_t size = 0;
+    memset(name, 'n', NAME);
+    for (int t = 0; t < 2; t++) {
+        size += (size_t)sprintf(sql + size, "CREATE TABLE %c (", "pc"[t]);
+        for (int c = 0; c < COLUMNS; c++)
+            size += (size_t)sprintf(sql + size, "%c%s REAL, ", 'a' + c, name);
+        size +=
+            (size_t)sprintf(sql + size, "id INTEGER PRIMARY KEY%s);", t ? ", up INTEGER REFERENCES p" : "");
+    }
+    sprintf(sql + size, "INSERT INTO p (id) VALUES (1); INSERT INTO c (id, up) VALUES (2, 1), (3, 1)");
+    make_database(s->source, sql);
+    assert_true(sweep_faults(ingest_drafted, store_is_whole_or_absent, s) >= 500);
+}
+
 static uint64_t give_little_memory(void *context) {
     (void)context;
     return 128 << 10;
@@ -325,6 +344,7 @@ int main(void) {
         cmocka_unit_test(faults_of_the_shop),
         cmocka_unit_test(faults_of_opening),
         cmocka_unit_test(faults_of_a_drafted_ingest),
+        cmocka_unit_test(faults_of_a_drafted_ingest_with_long_names),
         cmocka_unit_test(faults_of_an_ingest_without_memory),
         cmocka_unit_test(faults_of_an_ingest_with_tasks),
         cmocka_unit_test(faults_of_an_ingest_that_keeps_its_rows),
