@@ -278,10 +278,11 @@ static weir_status read_all(weir_ingest__cursor *cursor, weir_error *error) {
 
 static weir_status scan_all(weir_ingest__source *session, const weir_ingest__catalog *catalog,
                             weir_error *error) {
-    uint32_t columns[64];
+    enum { COLUMNS_MAX = 1024 };
+    uint32_t columns[COLUMNS_MAX];
     weir_ingest__cursor *cursor;
     weir_status status = WEIR_OK;
-    for (uint32_t i = 0; i < 64; i++)
+    for (uint32_t i = 0; i < COLUMNS_MAX; i++)
         columns[i] = i;
     for (uint32_t t = 0; t < catalog->table_count && !status; t++) {
         status = weir_ingest__source_scan(session, &catalog->tables[t], columns,
