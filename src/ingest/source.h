@@ -325,7 +325,7 @@ struct weir_ingest__source {
 struct weir_ingest__cursor {
     weir__arena memory; /* of the cursor, and of what it keeps until it is closed */
     uint32_t column_count;
-    const uint32_t *columns;   /* their numbers in the table or query */
+    const uint32_t *columns;   /* their numbers in the table or query; of servers none */
     const char **column_names; /* of a query; of a scan where the source has a use for them */
     bool takes_arrays;         /* set by whoever reads: columns may come as arrays */
     const char *failure;       /* of servers, for messages: "cannot read table orders", */
