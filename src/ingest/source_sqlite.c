@@ -309,11 +309,11 @@ static weir_status add_table(catalog_builder *builder, weir_ingest__catalog_tabl
     bool has_rowid = sqlite3_column_int(row, 1) == 0;
     weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(builder->catalog, text_of(row, 0));
     weir_ingest__sql name = {.env = builder->self->base.env};
-    weir_ingest__sql_add_identifier(&name, text_of(row, 0));
-    if (table && !name.failed)
-        table->sql_name = weir__arena_text(&builder->catalog->memory, name.data, name.size);
-    weir_ingest__sql_release(&name);
-    if (!table || !table->sql_name)
+    if (!table)
+        return no_memory(builder);
+    weir_ingest__sql_add_identifier(&name, table->name);
+    table->sql_name = weir_ingest__sql_keep(&name, &builder->catalog->memory);
+    if (!table->sql_name)
         return no_memory(builder);
     table->is_view = table->is_hidden = strcmp(text_of(row, 2), "view") == 0;
     if (table->is_view)

@@ -293,7 +293,10 @@ static weir_status scan_all(weir_ingest__source *session, const weir_ingest__cat
     return status;
 }
 
-/* One whole use of a source: two sessions, the catalog, all rows, a query. */
+static uint32_t tables_there; /* without a fault */
+
+/* One whole use of a source: two sessions, the catalog, all rows, a query. A fault must not leave a table
+ * out. */
 static weir_status use_source(const weir_env *env, void *location, weir_error *error) {
     weir_ingest__source *session = NULL, *second = NULL;
     weir_ingest__catalog catalog = {0};
@@ -304,6 +307,8 @@ static weir_status use_source(const weir_env *env, void *location, weir_error *e
         status = session->kind->fork(session, &second, error);
     if (!status)
         status = weir_ingest__source_describe(session, &catalog, error);
+    if (!status && catalog.table_count != tables_there)
+        stop_if(weir__fail(error, WEIR_CONTRACT_VIOLATION, "scan_source", "a fault hid a table"), error);
     if (!status)
         status = complete_views(session, &catalog, error);
     if (!status)
@@ -337,6 +342,9 @@ int main(int argc, char **argv) {
     if (argc < 2 || sessions < 1 || sessions > SESSIONS_MAX)
         return 2;
     if (argc == 3 && strcmp(argv[2], "--sweep") == 0) {
+        open_sessions(&s, argv[1], 1);
+        tables_there = s.catalog.table_count;
+        close_sessions(&s);
         printf("%llu\n", (unsigned long long)sweep_faults(use_source, NULL, argv[1]));
         return 0;
     }
