@@ -52,11 +52,7 @@ static const known_format known[] = {
     {"tDm", NUMBER(SIGNED, 8)},
     {"tDu", NUMBER(SIGNED, 8)},
     {"tDn", NUMBER(SIGNED, 8)},
-};
-
-/* Formats that go on after these letters: with a time zone. */
-static const known_format zoned[] = {
-    {"tss:", TIME(TIME, 8, SECONDS)},
+    {"tss:", TIME(TIME, 8, SECONDS)}, /* what ends in a colon goes on with a time zone */
     {"tsm:", TIME(TIME, 8, MILLIS)},
     {"tsu:", TIME(TIME, 8, MICROS)},
     {"tsn:", TIME(TIME, 8, NANOS)},
@@ -96,11 +92,9 @@ static weir_ingest__arrow_type decimal_type(const char *text) {
 
 weir_ingest__arrow_type weir_ingest__arrow_type_of(const char *format) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(known[i].format, format) == 0)
+        if (strcmp(known[i].format, format) == 0 ||
+            (strchr(known[i].format, ':') && begins_with(format, known[i].format)))
             return known[i].type;
-    for (size_t i = 0; i < sizeof zoned / sizeof *zoned; i++)
-        if (begins_with(format, zoned[i].format))
-            return zoned[i].type;
     if (begins_with(format, "d:"))
         return decimal_type(format + 2);
     uint64_t width;

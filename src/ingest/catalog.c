@@ -63,23 +63,19 @@ uint64_t weir_ingest__file_size(const weir_env *env, const char *path) {
 weir_ingest__catalog_table *weir_ingest__catalog_add_table_of(weir_ingest__catalog *catalog,
                                                               const char *schema, const char *bare,
                                                               bool is_visible) {
-    weir_ingest__sql name = {.env = catalog->memory.env}, sql_name = {.env = catalog->memory.env};
+    weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(catalog, bare);
+    weir_ingest__sql sql_name = {.env = catalog->memory.env};
+    if (!table)
+        return NULL;
+    table->schema = copy(catalog, schema);
+    table->bare = table->name;
     if (!is_visible)
-        weir_ingest__sql_add(&name, "%s.", schema);
-    weir_ingest__sql_add(&name, "%s", bare);
+        table->name = weir__arena_format(&catalog->memory, "%s.%s", schema, bare);
+    table->is_hidden = !is_visible;
     weir_ingest__sql_add_identifier(&sql_name, schema);
     weir_ingest__sql_add(&sql_name, ".");
     weir_ingest__sql_add_identifier(&sql_name, bare);
-    weir_ingest__catalog_table *table =
-        name.failed || sql_name.failed ? NULL : weir_ingest__catalog_add_table(catalog, name.data);
-    if (table) {
-        table->sql_name = copy(catalog, sql_name.data);
-        table->is_hidden = !is_visible;
-        table->schema = copy(catalog, schema);
-        table->bare = copy(catalog, bare);
-    }
-    weir_ingest__sql_release(&name);
-    weir_ingest__sql_release(&sql_name);
+    table->sql_name = weir_ingest__sql_keep(&sql_name, &catalog->memory);
     return catalog->memory.is_short ? NULL : table;
 }
 

@@ -95,17 +95,16 @@ typedef enum weir_ingest__csv_type {
     WEIR_INGEST__CSV_TEXT
 } weir_ingest__csv_type;
 
-enum { WEIR_INGEST__CSV_MARKERS = 11 };
+enum { WEIR_INGEST__CSV_MARKERS = 11, WEIR_INGEST__CSV_KINDS = 5 };
 /* Texts that often stand for null. */
 extern const char *const weir_ingest__csv_markers[WEIR_INGEST__CSV_MARKERS];
 
+/* Whether a field stands for null: it is empty, or the options say so. */
+bool weir_ingest__csv_is_null(const weir_ingest__csv_options *options, weir_ingest__bytes field);
+
 /* What the fields of a column are, counted. */
 typedef struct weir_ingest__csv_profile {
-    uint64_t integers;
-    uint64_t reals;    /* finite */
-    uint64_t specials; /* nan and infinities that are not markers */
-    uint64_t times;    /* ISO 8601 */
-    uint64_t texts;    /* all else */
+    uint64_t kinds[WEIR_INGEST__CSV_KINDS]; /* that csv_sniff.c tells apart */
     uint64_t markers[WEIR_INGEST__CSV_MARKERS];
 } weir_ingest__csv_profile;
 

@@ -35,7 +35,7 @@ weir_ingest__csv_options weir_ingest__csv_options_join(const weir_ingest__csv_op
     return joined;
 }
 
-static bool read_character(const char *text, size_t size, char *out) {
+bool weir_ingest__csv_read_delimiter(const char *text, size_t size, char *out) {
     if (size == 2 && memcmp(text, "\\t", 2) == 0) {
         *out = '\t';
         return true;
@@ -46,13 +46,9 @@ static bool read_character(const char *text, size_t size, char *out) {
     return true;
 }
 
-bool weir_ingest__csv_read_delimiter(const char *text, size_t size, char *out) {
-    return read_character(text, size, out);
-}
-
 bool weir_ingest__csv_read_quote(const char *text, size_t size, char *out) {
     *out = 0;
-    return size == 0 || read_character(text, size, out);
+    return size == 0 || weir_ingest__csv_read_delimiter(text, size, out);
 }
 
 /* ---- Fields ---------------------------------------------------------------------------------- */
@@ -61,13 +57,15 @@ const char *const weir_ingest__csv_markers[WEIR_INGEST__CSV_MARKERS] = {
     "\\N", "NA", "N/A", "#N/A", "NULL", "null", "None", "nan", "NaN", "-", "?"};
 
 typedef enum field_kind {
-    FIELD_EMPTY,
     FIELD_INTEGER,
-    FIELD_REAL,
-    FIELD_SPECIAL,
-    FIELD_TIME,
-    FIELD_TEXT
+    FIELD_REAL,    /* finite */
+    FIELD_SPECIAL, /* nan and infinities that are not markers */
+    FIELD_TIME,    /* ISO 8601 */
+    FIELD_TEXT,    /* all else */
+    FIELD_KINDS
 } field_kind;
+
+static_assert((int)FIELD_KINDS == (int)WEIR_INGEST__CSV_KINDS, "a profile counts every kind");
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -97,8 +95,6 @@ static field_kind kind_of(weir_ingest__bytes field) {
     bool may_be_real;
     double number;
     int64_t micros;
-    if (field.size == 0)
-        return FIELD_EMPTY;
     if (is_integer(field, &may_be_real))
         return FIELD_INTEGER;
     if (may_be_real && weir_ingest__parse_real(field.data, field.size, &number))
@@ -117,39 +113,30 @@ static int marker_of(weir_ingest__bytes field) {
     return -1;
 }
 
-void weir_ingest__csv_profile_see(weir_ingest__csv_profile *profile, weir_ingest__bytes field,
-                                  const weir_ingest__csv_options *options) {
+bool weir_ingest__csv_is_null(const weir_ingest__csv_options *options, weir_ingest__bytes field) {
+    if (field.size == 0)
+        return true;
     for (uint32_t i = 0; i < options->null_count; i++)
         if (is_text(field, options->nulls[i]))
-            return;
-    int marker = marker_of(field);
-    if (marker >= 0) {
-        profile->markers[marker]++;
+            return true;
+    return false;
+}
+
+void weir_ingest__csv_profile_see(weir_ingest__csv_profile *profile, weir_ingest__bytes field,
+                                  const weir_ingest__csv_options *options) {
+    if (weir_ingest__csv_is_null(options, field))
         return;
-    }
-    switch (kind_of(field)) {
-    case FIELD_EMPTY:
-        break;
-    case FIELD_INTEGER:
-        profile->integers++;
-        break;
-    case FIELD_REAL:
-        profile->reals++;
-        break;
-    case FIELD_SPECIAL:
-        profile->specials++;
-        break;
-    case FIELD_TIME:
-        profile->times++;
-        break;
-    case FIELD_TEXT:
-        profile->texts++;
-    }
+    int marker = marker_of(field);
+    if (marker >= 0)
+        profile->markers[marker]++;
+    else
+        profile->kinds[kind_of(field)]++;
 }
 
 uint32_t weir_ingest__csv_proven_markers(const weir_ingest__csv_profile *profile) {
+    const uint64_t *of = profile->kinds;
     uint32_t proven = 0;
-    bool is_proof = profile->texts == 0 && profile->integers + profile->reals + profile->times > 0;
+    bool is_proof = of[FIELD_TEXT] == 0 && of[FIELD_INTEGER] + of[FIELD_REAL] + of[FIELD_TIME] > 0;
     for (int i = 0; i < WEIR_INGEST__CSV_MARKERS && is_proof; i++)
         proven |= profile->markers[i] > 0 ? 1u << i : 0;
     return proven;
@@ -157,8 +144,9 @@ uint32_t weir_ingest__csv_proven_markers(const weir_ingest__csv_profile *profile
 
 weir_ingest__csv_type weir_ingest__csv_type_of(const weir_ingest__csv_profile *profile,
                                                uint32_t null_markers) {
-    uint64_t texts = profile->texts + profile->times;
-    uint64_t specials = profile->specials;
+    const uint64_t *of = profile->kinds;
+    uint64_t texts = of[FIELD_TEXT] + of[FIELD_TIME];
+    uint64_t specials = of[FIELD_SPECIAL];
     for (int i = 0; i < WEIR_INGEST__CSV_MARKERS; i++) {
         if (null_markers >> i & 1)
             continue;
@@ -167,9 +155,9 @@ weir_ingest__csv_type weir_ingest__csv_type_of(const weir_ingest__csv_profile *p
         else
             texts += profile->markers[i];
     }
-    if (texts > 0 || profile->integers + profile->reals == 0)
+    if (texts > 0 || of[FIELD_INTEGER] + of[FIELD_REAL] == 0)
         return WEIR_INGEST__CSV_TEXT;
-    return profile->reals + specials > 0 ? WEIR_INGEST__CSV_REAL : WEIR_INGEST__CSV_INTEGER;
+    return of[FIELD_REAL] + specials > 0 ? WEIR_INGEST__CSV_REAL : WEIR_INGEST__CSV_INTEGER;
 }
 
 /* ---- The dialect ----------------------------------------------------------------------------- */

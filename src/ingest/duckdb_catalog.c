@@ -138,6 +138,8 @@ static weir_status add_columns(weir_ingest__duck_session *session, weir_ingest__
     for (uint64_t i = 0; i < count; i++)
         weir_ingest__catalog_add_column(catalog, table, api->column_name(&result, i),
                                         weir_ingest__duck_declared(api->column_type(&result, i)));
+    if (!status && catalog->memory.is_short)
+        status = weir_ingest__source_no_memory(error, count);
     api->destroy_result(&result);
     weir_ingest__sql_release(&sql);
     return status;

@@ -259,7 +259,7 @@ static weir_status run(duck_cursor *cursor, const char *statement, bool is_query
     return is_running ? WEIR_OK : fail_execution(cursor, error);
 }
 
-static void describe_columns(duck_cursor *cursor) {
+static void describe_columns(duck_cursor *cursor, bool *some_need_casts) {
     const weir_ingest__duck_api *api = &cursor->session->api;
     weir__arena *memory = &cursor->base.memory;
     uint32_t count = WEIR__NARROW(uint32_t, api->column_count(&cursor->result));
@@ -271,6 +271,7 @@ static void describe_columns(duck_cursor *cursor) {
         const char *name = api->column_name(&cursor->result, i);
         cursor->base.column_names[i] = weir__arena_text(memory, name ? name : "", name ? strlen(name) : 0);
         column->type = api->column_type(&cursor->result, i);
+        *some_need_casts = *some_need_casts || needs_cast(column->type);
         if (column->type == WEIR_INGEST__DUCK_DECIMAL) {
             weir_ingest__duck_logical_type type = api->column_logical_type(&cursor->result, i);
             column->scale = api->decimal_scale(type);
@@ -278,13 +279,6 @@ static void describe_columns(duck_cursor *cursor) {
             api->destroy_logical_type(&type);
         }
     }
-}
-
-static bool some_column_needs_cast(const duck_cursor *cursor) {
-    for (uint32_t i = 0; i < cursor->column_count; i++)
-        if (needs_cast(cursor->columns[i].type))
-            return true;
-    return false;
 }
 
 /* Runs the statement again as a subquery, with casts to text where types need them. */
@@ -318,10 +312,11 @@ weir_status weir_ingest__duck_start(weir_ingest__duck_session *session, const ch
     if (!cursor)
         return weir_ingest__source_no_memory(error, sizeof *cursor);
     cursor->session = session;
+    bool some_need_casts = false;
     weir_status status = run(cursor, statement, is_query, error);
     if (!status)
-        describe_columns(cursor);
-    if (!status && some_column_needs_cast(cursor))
+        describe_columns(cursor, &some_need_casts);
+    if (!status && some_need_casts)
         status = run_with_casts(cursor, statement, error);
     return weir_ingest__cursor_give(&cursor->base, status, out, error);
 }

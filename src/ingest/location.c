@@ -13,6 +13,8 @@
 #define WHAT_WEIR_READS                                                                                      \
     "weir reads SQLite files, DuckDB files, CSV and Parquet files and folders of them, and postgresql:// "   \
     "and mysql:// URLs"
+#define SQL_SCRIPT                                                                                           \
+    "is an SQL script; load it into a database first, such as sqlite3 shop.sqlite < FILE, and give that"
 
 /* A beginning of the location, or of the file's bytes, or an ending of its name; and the answer. */
 typedef struct answer {
@@ -39,23 +41,15 @@ static const answer beginnings[] = {
      "give postgresql://localhost/shop"},
     {"PAR1", "is a Parquet file; give it a name that ends in .parquet"},
     {"PK\x03\x04", "is an archive or a spreadsheet; unpack it, or save its sheets as CSV files in a folder"},
-    {"--",
-     "is an SQL script; load it into a database first, such as sqlite3 shop.sqlite < FILE, and give that"},
-    {"/*",
-     "is an SQL script; load it into a database first, such as sqlite3 shop.sqlite < FILE, and give that"},
-    {"CREATE ",
-     "is an SQL script; load it into a database first, such as sqlite3 shop.sqlite < FILE, and give "
-     "that"},
-    {"BEGIN",
-     "is an SQL script; load it into a database first, such as sqlite3 shop.sqlite < FILE, and give that"},
-    {"PRAGMA ",
-     "is an SQL script; load it into a database first, such as sqlite3 shop.sqlite < FILE, and give "
-     "that"},
+    {"--", SQL_SCRIPT},
+    {"/*", SQL_SCRIPT},
+    {"CREATE ", SQL_SCRIPT},
+    {"BEGIN", SQL_SCRIPT},
+    {"PRAGMA ", SQL_SCRIPT},
 };
 
 static const answer endings[] = {
-    {".sql",
-     "is an SQL script; load it into a database first, such as sqlite3 shop.sqlite < FILE, and give that"},
+    {".sql", SQL_SCRIPT},
     {".gz", "is compressed; unpack it first"},
     {".json", "is JSON; a schema is given with --schema, and the source is a database"},
 };

@@ -328,7 +328,7 @@ void weir_ingest__my_columns_release(weir_ingest__my_session *session, weir_inge
 weir_status weir_ingest__my_read_rows(weir_ingest__my_session *session, const char *statement,
                                       uint32_t column_count, const char *what, weir_ingest__text_rows *out,
                                       weir_error *error) {
-    *out = (weir_ingest__text_rows){.env = session->base.env, .column_count = column_count};
+    *out = (weir_ingest__text_rows){.memory = {.env = session->base.env}, .column_count = column_count};
     weir_ingest__my_result result;
     weir_ingest__my_row row = NULL;
     bool is_fine = weir_ingest__my_run(session, statement, &result);

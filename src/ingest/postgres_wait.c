@@ -130,7 +130,7 @@ static weir_status add_row(weir_ingest__pg_session *session, weir_ingest__text_r
 weir_status weir_ingest__pg_read_rows(weir_ingest__pg_session *session, const char *statement,
                                       uint32_t column_count, const char *what, weir_ingest__text_rows *out,
                                       weir_error *error) {
-    *out = (weir_ingest__text_rows){.env = session->base.env, .column_count = column_count};
+    *out = (weir_ingest__text_rows){.memory = {.env = session->base.env}, .column_count = column_count};
     weir_status status = WEIR_OK;
     bool is_complete = false;
     if (!session->connection || PQsendQuery(session->connection, statement) != 1 ||

@@ -72,9 +72,9 @@ static int note_read(void *context, int action, const char *table, const char *c
     (void)trigger;
     for (uint32_t t = 0; action == SQLITE_READ && table && column && t < p->catalog->table_count; t++) {
         const weir_ingest__catalog_table *of = &p->catalog->tables[t];
-        for (uint32_t c = 0; strcmp(of->name, table) == 0 && c < of->column_count; c++)
-            if (strcmp(of->columns[c].name, column) == 0)
-                p->is_read[columns_before(p, t) + c] = true;
+        uint32_t c = strcmp(of->name, table) == 0 ? weir_ingest__catalog_find_column(of, column) : UINT32_MAX;
+        if (c != UINT32_MAX)
+            p->is_read[columns_before(p, t) + c] = true;
     }
     return SQLITE_OK;
 }

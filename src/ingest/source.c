@@ -68,10 +68,8 @@ weir_status weir_ingest__source_give(weir_ingest__source *session, weir_status s
 }
 
 void *weir_ingest__cursor_make(const weir_env *env, size_t size, const uint32_t *columns,
-                               uint32_t column_count,
-                               weir_status (*next)(weir_ingest__cursor *cursor, weir_ingest__rows *rows,
-                                                   weir_error *error),
-                               void (*close)(weir_ingest__cursor *cursor)) {
+                               uint32_t column_count, weir_ingest__next_method *next,
+                               weir_ingest__close_method *close) {
     weir__arena memory;
     weir__arena_init(&memory, env);
     weir_ingest__cursor *cursor = weir__arena_take_zero(&memory, 1, size);
@@ -88,21 +86,17 @@ void *weir_ingest__cursor_make(const weir_env *env, size_t size, const uint32_t 
 }
 
 void *weir_ingest__server_cursor_make(const weir_env *env, size_t size, const char *kind, const char *name,
-                                      weir_status (*next)(weir_ingest__cursor *cursor,
-                                                          weir_ingest__rows *rows, weir_error *error),
-                                      void (*close)(weir_ingest__cursor *cursor)) {
+                                      weir_ingest__next_method *next, weir_ingest__close_method *close) {
     static const char verb[] = "cannot read ";
     weir_ingest__cursor *cursor = weir_ingest__cursor_make(env, size, NULL, 0, next, close);
-    char *failure =
-        cursor ? weir__arena_take(&cursor->memory, sizeof verb + strlen(kind) + 1 + strlen(name)) : NULL;
-    if (!failure) {
-        if (cursor)
-            weir_ingest__cursor_free(cursor);
+    if (!cursor)
+        return NULL;
+    cursor->failure = weir__arena_format(&cursor->memory, "%s%s%s%s", verb, kind, *name ? " " : "", name);
+    if (!cursor->failure) {
+        weir_ingest__cursor_free(cursor);
         return NULL;
     }
-    stpcpy(stpcpy(stpcpy(stpcpy(failure, verb), kind), *name ? " " : ""), name);
-    cursor->failure = failure;
-    cursor->what = failure + sizeof verb - 1;
+    cursor->what = cursor->failure + strlen(verb);
     return cursor;
 }
 
@@ -233,12 +227,9 @@ weir_status weir_ingest__catalog_add_query(weir_ingest__source *source, weir_ing
 
 weir_status weir_ingest__catalog_complete(weir_ingest__source *source, weir_ingest__catalog *catalog,
                                           weir_ingest__catalog_table *table, weir_error *error) {
-    static const char all_of[] = "SELECT * FROM ";
     if (!table->is_view || table->query)
         return WEIR_OK;
-    table->query = weir__arena_take(&catalog->memory, sizeof all_of + strlen(table->sql_name));
-    if (!table->query)
-        return weir_ingest__source_no_memory(error, strlen(table->sql_name));
-    stpcpy(stpcpy(table->query, all_of), table->sql_name);
-    return describe(source, catalog, table, error);
+    table->query = weir__arena_format(&catalog->memory, "SELECT * FROM %s", table->sql_name);
+    return table->query ? describe(source, catalog, table, error)
+                        : weir_ingest__source_no_memory(error, strlen(table->sql_name));
 }

@@ -273,6 +273,11 @@ typedef weir_status weir_ingest__scan_method(weir_ingest__source *source,
 typedef weir_status weir_ingest__query_method(weir_ingest__source *source, const char *sql,
                                               weir_ingest__cursor **out, weir_error *error);
 
+/* The next rows of a cursor; row_count 0 at the end. */
+typedef weir_status weir_ingest__next_method(weir_ingest__cursor *cursor, weir_ingest__rows *rows,
+                                             weir_error *error);
+typedef void weir_ingest__close_method(weir_ingest__cursor *cursor);
+
 /* Adds the columns of a query to a table of the catalog, as they are named and typed, without running it.
  * Who calls it sees whether memory was short. */
 typedef weir_status weir_ingest__describe_query_method(weir_ingest__source *source, const char *sql,
@@ -320,15 +325,14 @@ struct weir_ingest__source {
 struct weir_ingest__cursor {
     weir__arena memory; /* of the cursor, and of what it keeps until it is closed */
     uint32_t column_count;
-    const uint32_t *columns;   /* their numbers in the table or query */
+    const uint32_t *columns;   /* their numbers in the table or query; of servers none */
     const char **column_names; /* of a query; of a scan where the source has a use for them */
     bool takes_arrays;         /* set by whoever reads: columns may come as arrays */
     const char *failure;       /* of servers, for messages: "cannot read table orders", */
     const char *what;          /* and the end of that: "table orders" or "the query" */
 
-    /* The next rows; row_count 0 at the end. */
-    weir_status (*next)(weir_ingest__cursor *cursor, weir_ingest__rows *rows, weir_error *error);
-    void (*close)(weir_ingest__cursor *cursor);
+    weir_ingest__next_method *next;
+    weir_ingest__close_method *close;
 
     /* Which column of which table of the catalog a query's column is, where it passes one on as it is and
      * the source can tell; false if it cannot. NULL method: never. */
@@ -356,15 +360,11 @@ weir_status weir_ingest__source_give(weir_ingest__source *session, weir_status s
 /* For sources: a cursor of `size` bytes (the source's own struct), zeroed but for what is given here.
  * `columns` are copied; NULL are all. NULL if memory is short. */
 void *weir_ingest__cursor_make(const weir_env *env, size_t size, const uint32_t *columns,
-                               uint32_t column_count,
-                               weir_status (*next)(weir_ingest__cursor *cursor, weir_ingest__rows *rows,
-                                                   weir_error *error),
-                               void (*close)(weir_ingest__cursor *cursor));
+                               uint32_t column_count, weir_ingest__next_method *next,
+                               weir_ingest__close_method *close);
 /* The same for servers, which know the columns later; what is read is called "KIND NAME". */
 void *weir_ingest__server_cursor_make(const weir_env *env, size_t size, const char *kind, const char *name,
-                                      weir_status (*next)(weir_ingest__cursor *cursor,
-                                                          weir_ingest__rows *rows, weir_error *error),
-                                      void (*close)(weir_ingest__cursor *cursor));
+                                      weir_ingest__next_method *next, weir_ingest__close_method *close);
 /* SOURCE_ERROR for a value of a column; `fault` says what is wrong with it. */
 weir_status weir_ingest__cursor_refuse(const weir_ingest__cursor *cursor, uint32_t column, const char *fault,
                                        weir_error *error);

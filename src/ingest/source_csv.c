@@ -304,15 +304,6 @@ static void close_cursor(weir_ingest__cursor *cursor) {
     weir_ingest__cursor_free(cursor);
 }
 
-static bool is_null(const weir_ingest__csv_options *options, weir_ingest__bytes field) {
-    if (field.size == 0)
-        return true;
-    for (uint32_t i = 0; i < options->null_count; i++)
-        if (strlen(options->nulls[i]) == field.size && memcmp(options->nulls[i], field.data, field.size) == 0)
-            return true;
-    return false;
-}
-
 static bool read_integer(weir_ingest__bytes field, int64_t *out) {
     size_t sign = field.data[0] == '-' ? 1 : 0;
     uint64_t value = 0;
@@ -329,7 +320,7 @@ static bool read_integer(weir_ingest__bytes field, int64_t *out) {
 /* False if the field does not fit the type that the column had when it was opened. */
 static bool to_value(const weir_ingest__csv_options *options, weir_ingest__csv_type type,
                      weir_ingest__bytes field, weir_ingest__value *out) {
-    if (is_null(options, field)) {
+    if (weir_ingest__csv_is_null(options, field)) {
         out->type = WEIR_INGEST__NULL;
         return true;
     }

@@ -80,8 +80,6 @@ static void set_time_zone(weir_ingest__duck_session *session) {
 
 static void close_session(weir_ingest__source *source) {
     weir_ingest__duck_session *session = (weir_ingest__duck_session *)source;
-    if (!session)
-        return;
     if (session->connection)
         session->api.disconnect(&session->connection);
     if (session->database && !session->is_fork)
@@ -90,15 +88,13 @@ static void close_session(weir_ingest__source *source) {
     weir__release(session->base.env, session);
 }
 
-/* NULL: memory is short. */
-static weir_ingest__duck_session *make_session(const weir_env *env,
-                                               const weir_ingest__source_options *options) {
-    weir_ingest__duck_session *session = weir__allocate_zero(env, 1, sizeof *session);
-    if (!session)
-        return NULL;
-    session->base =
-        (weir_ingest__source){.kind = &weir_ingest__source_duckdb, .env = env, .options = options};
-    return session;
+static weir_status make_session(const weir_env *env, const weir_ingest__source_options *options,
+                                weir_ingest__duck_session **out, weir_error *error) {
+    *out = weir__allocate_zero(env, 1, sizeof **out);
+    if (!*out)
+        return weir_ingest__source_no_memory(error, sizeof **out);
+    (*out)->base = (weir_ingest__source){.kind = &weir_ingest__source_duckdb, .env = env, .options = options};
+    return WEIR_OK;
 }
 
 /* The names in one literal, with commas between them. */
@@ -124,9 +120,8 @@ static weir_status set_search_path(weir_ingest__duck_session *session, weir_erro
 
 static weir_status open_session(const weir_env *env, const weir_ingest__source_options *options,
                                 weir_ingest__source **out, weir_error *error) {
-    weir_ingest__duck_session *session = make_session(env, options);
-    if (!session)
-        return weir_ingest__source_no_memory(error, sizeof *session);
+    weir_ingest__duck_session *session;
+    WEIR__TRY(make_session(env, options, &session, error));
     session->has_files = !is_database(env, options->location);
     weir_status status = weir_ingest__duck_load(&session->api, error);
     if (!status)
@@ -137,20 +132,14 @@ static weir_status open_session(const weir_env *env, const weir_ingest__source_o
         status = weir_ingest__duck_view_files(session, error);
     if (!status)
         status = set_search_path(session, error);
-    if (status) {
-        close_session(&session->base);
-        return status;
-    }
-    *out = &session->base;
-    return WEIR_OK;
+    return weir_ingest__source_give(&session->base, status, out);
 }
 
 static weir_status fork_session(weir_ingest__source *source, weir_ingest__source **out, weir_error *error) {
     const weir_ingest__duck_session *origin = (const weir_ingest__duck_session *)source;
+    weir_ingest__duck_session *session;
     *out = NULL;
-    weir_ingest__duck_session *session = make_session(source->env, source->options);
-    if (!session)
-        return weir_ingest__source_no_memory(error, sizeof *session);
+    WEIR__TRY(make_session(source->env, source->options, &session, error));
     session->api = origin->api;
     session->database = origin->database;
     session->is_fork = true;
@@ -161,12 +150,7 @@ static weir_status fork_session(weir_ingest__source *source, weir_ingest__source
         return weir_ingest__duck_fail(error, "cannot connect to DuckDB again", NULL);
     }
     set_time_zone(session);
-    weir_status status = set_search_path(session, error);
-    if (status)
-        close_session(&session->base);
-    else
-        *out = &session->base;
-    return status;
+    return weir_ingest__source_give(&session->base, set_search_path(session, error), out);
 }
 
 /* ---- Scans and queries ----------------------------------------------------------------------- */

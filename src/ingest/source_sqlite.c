@@ -183,16 +183,17 @@ static weir_ingest__declared declared_as(const char *type) {
     return WEIR_INGEST__DECLARED_NUMERIC;
 }
 
+/* SQLite's names differ in case only by mistake. */
+static int compare_without_case(const char *a, const char *b) {
+    return sqlite3_stricmp(a, b);
+}
+
 /* The first rowid name that no column hides; NULL if all are hidden. */
 static const char *rowid_name(const weir_ingest__catalog_table *table) {
     static const char *const names[] = {"rowid", "_rowid_", "oid"};
-    for (int n = 0; n < 3; n++) {
-        bool is_hidden = false;
-        for (uint32_t c = 0; c < table->column_count; c++)
-            is_hidden = is_hidden || sqlite3_stricmp(table->columns[c].name, names[n]) == 0;
-        if (!is_hidden)
+    for (int n = 0; n < 3; n++)
+        if (weir_ingest__catalog_find_named(table, names[n], compare_without_case) == UINT32_MAX)
             return names[n];
-    }
     return NULL;
 }
 
@@ -246,11 +247,6 @@ static weir_status add_column(catalog_builder *builder, weir_ingest__catalog_tab
                               sqlite3_stmt *row) {
     weir_ingest__catalog_add_column(builder->catalog, table, text_of(row, 0), declared_as(text_of(row, 1)));
     return WEIR_OK;
-}
-
-/* SQLite's names differ in case only by mistake. */
-static int compare_without_case(const char *a, const char *b) {
-    return sqlite3_stricmp(a, b);
 }
 
 static weir_status add_primary_key(catalog_builder *builder, weir_ingest__catalog_table *table,
@@ -313,11 +309,11 @@ static weir_status add_table(catalog_builder *builder, weir_ingest__catalog_tabl
     bool has_rowid = sqlite3_column_int(row, 1) == 0;
     weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(builder->catalog, text_of(row, 0));
     weir_ingest__sql name = {.env = builder->self->base.env};
-    weir_ingest__sql_add_identifier(&name, text_of(row, 0));
-    if (table && !name.failed)
-        table->sql_name = weir__arena_text(&builder->catalog->memory, name.data, name.size);
-    weir_ingest__sql_release(&name);
-    if (!table || !table->sql_name)
+    if (!table)
+        return no_memory(builder);
+    weir_ingest__sql_add_identifier(&name, table->name);
+    table->sql_name = weir_ingest__sql_keep(&name, &builder->catalog->memory);
+    if (!table->sql_name)
         return no_memory(builder);
     table->is_view = table->is_hidden = strcmp(text_of(row, 2), "view") == 0;
     if (table->is_view)

@@ -64,6 +64,13 @@ void weir_ingest__sql_release(weir_ingest__sql *sql) {
     *sql = (weir_ingest__sql){.env = sql->env};
 }
 
+char *weir_ingest__sql_keep(weir_ingest__sql *sql, weir__arena *memory) {
+    char *text = sql->failed ? NULL : weir__arena_text(memory, sql->data, sql->size);
+    memory->is_short = memory->is_short || !text;
+    weir_ingest__sql_release(sql);
+    return text;
+}
+
 /* The end of the quoted text, quoted name or comment that begins at `at`; `at` itself where none does; NULL
  * if it does not end. */
 static const char *skip_quoted(const char *at) {

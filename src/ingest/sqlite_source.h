@@ -7,7 +7,7 @@
 
 #include "ingest/source.h"
 
-/* Takes the connection over, also on failure; `name` is what messages call it. */
+/* Takes the connection over, also on failure; `name`, which is borrowed, is what messages call it. */
 WEIR_CHECKED weir_status weir_ingest__sqlite_adopt(const weir_env *env, sqlite3 *connection, const char *name,
                                                    weir_ingest__source **out, weir_error *error);
 

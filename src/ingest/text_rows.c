@@ -9,20 +9,16 @@ enum { ROWS_MAX = 1 << 22, BYTES_MAX = 1 << 28 };
 
 weir_status weir_ingest__text_rows_add(weir_ingest__text_rows *rows, const char *text, size_t size,
                                        weir_error *error) {
-    if (!weir__grow(rows->env, &rows->text, &rows->text_capacity, rows->text_size + size + 1, 1) ||
-        !weir__grow(rows->env, &rows->cells, &rows->cell_capacity, rows->cell_count + 1, sizeof(size_t)))
-        return weir_ingest__source_no_memory(error, size);
-    if (size > 0)
-        memcpy((char *)rows->text + rows->text_size, text, size);
-    ((char *)rows->text)[rows->text_size + size] = 0;
-    ((size_t *)rows->cells)[rows->cell_count++] = rows->text_size;
+    char **cell = weir__arena_append(&rows->memory, &rows->cells, &rows->cell_count, sizeof *cell);
+    if (cell)
+        *cell = weir__arena_text(&rows->memory, text, size);
     rows->text_size += size + 1;
-    return WEIR_OK;
+    return rows->memory.is_short ? weir_ingest__source_no_memory(error, size) : WEIR_OK;
 }
 
 const char *weir_ingest__text_rows_cell(const weir_ingest__text_rows *rows, size_t row, uint32_t column) {
     assert(row < rows->row_count && column < rows->column_count && "a cell that was not answered");
-    return (const char *)rows->text + ((const size_t *)rows->cells)[row * rows->column_count + column];
+    return rows->cells[row * rows->column_count + column];
 }
 
 void weir_ingest__text_rows_join(const weir_ingest__text_rows *rows, char *out, size_t size) {
@@ -38,10 +34,7 @@ bool weir_ingest__text_rows_are_full(const weir_ingest__text_rows *rows) {
 }
 
 void weir_ingest__text_rows_release(weir_ingest__text_rows *rows) {
-    if (!rows->env)
-        return;
-    weir__release(rows->env, rows->text);
-    weir__release(rows->env, rows->cells);
+    weir__arena_release(&rows->memory);
     *rows = (weir_ingest__text_rows){0};
 }
 

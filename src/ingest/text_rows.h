@@ -5,15 +5,15 @@
 
 #include "ingest/source.h"
 
-/* All rows have one number of columns; null is "". Zeroed but for `env` and `column_count` at the start. */
+/* All rows have one number of columns; null is "". Zeroed but for the memory's env and `column_count` at the
+ * start. */
 typedef struct weir_ingest__text_rows {
-    const weir_env *env;
+    weir__arena memory;
     uint32_t column_count;
     size_t row_count; /* counted by who adds the cells */
-    void *text;       /* the cells, terminated, */
-    size_t text_size, text_capacity;
-    void *cells; /* and where each begins: size_t */
-    size_t cell_count, cell_capacity;
+    char **cells;
+    uint32_t cell_count;
+    size_t text_size; /* of all cells */
 } weir_ingest__text_rows;
 
 WEIR_CHECKED weir_status weir_ingest__text_rows_add(weir_ingest__text_rows *rows, const char *text,

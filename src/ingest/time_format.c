@@ -9,32 +9,34 @@
 
 /* ---- Patterns -------------------------------------------------------------------------------- */
 
-/* What a text says. */
-typedef struct time_parts {
-    int year, month, day, hour, minute, second, micros;
-    int day_of_year; /* -1: the format has none */
-    int half;        /* of the day: 0 or 1; -1: hours are counted to 23 */
-    int64_t offset_minutes;
-} time_parts;
+/* What a directive decides: two of one part contradict each other. */
+typedef enum time_part {
+    YEAR,
+    MONTH,
+    DAY,
+    DAY_OF_YEAR,
+    HOUR,
+    HALF, /* of the day: 1 is AM, 2 PM; 0: the hour has 24 */
+    MINUTE,
+    SECOND,
+    MICROS,
+    OFFSET, /* minutes */
+    WEEKDAY,
+    PARTS
+} time_part;
 
 typedef struct directive_rule {
     char letter;
     uint8_t digits; /* at most; 0: not digits */
     uint8_t least;  /* digits */
-    char part;      /* what it decides: two directives of one part contradict each other */
-    size_t number;  /* where its digits go: an int of the parts */
+    time_part part;
 } directive_rule;
 
-#define TO(member) offsetof(time_parts, member)
 static const directive_rule rules[] = {
-    {'Y', 4, 4, 'y', TO(year)},   {'y', 2, 2, 'y', TO(year)},
-    {'m', 2, 1, 'm', TO(month)},  {'d', 2, 1, 'd', TO(day)},
-    {'H', 2, 1, 'h', TO(hour)},   {'I', 2, 1, 'h', TO(hour)},
-    {'M', 2, 1, 'n', TO(minute)}, {'S', 2, 1, 's', TO(second)},
-    {'f', 9, 1, 'f', TO(micros)}, {'j', 3, 3, 'j', TO(day_of_year)},
-    {'b', 0, 0, 'm', 0},          {'B', 0, 0, 'm', 0},
-    {'p', 0, 0, 'p', 0},          {'z', 0, 0, 'z', 0},
-    {'a', 0, 0, 'a', 0},          {'A', 0, 0, 'a', 0},
+    {'Y', 4, 4, YEAR},   {'y', 2, 2, YEAR},   {'m', 2, 1, MONTH},       {'b', 0, 0, MONTH},
+    {'B', 0, 0, MONTH},  {'d', 2, 1, DAY},    {'j', 3, 3, DAY_OF_YEAR}, {'H', 2, 1, HOUR},
+    {'I', 2, 1, HOUR},   {'p', 0, 0, HALF},   {'M', 2, 1, MINUTE},      {'S', 2, 1, SECOND},
+    {'f', 9, 1, MICROS}, {'z', 0, 0, OFFSET}, {'a', 0, 0, WEEKDAY},     {'A', 0, 0, WEEKDAY},
 };
 
 static const directive_rule *rule_of(char letter) {
@@ -44,7 +46,7 @@ static const directive_rule *rule_of(char letter) {
     return NULL;
 }
 
-static bool has_part(const weir_ingest__time_format *format, char part) {
+static bool has_part(const weir_ingest__time_format *format, time_part part) {
     for (uint32_t i = 0; i < format->count; i++)
         if (format->items[i].directive && rule_of(format->items[i].directive)->part == part)
             return true;
@@ -88,13 +90,13 @@ const char *weir_ingest__time_format_compile(const char *pattern, size_t size,
         }
         out->items[out->count++] = item;
     }
-    if (!has_part(out, 'y'))
+    if (!has_part(out, YEAR))
         return "has no year (%Y or %y)";
-    if (has_part(out, 'd') && !has_part(out, 'm'))
+    if (has_part(out, DAY) && !has_part(out, MONTH))
         return "has a day without a month";
-    if (has_part(out, 'j') && (has_part(out, 'm') || has_part(out, 'd')))
+    if (has_part(out, DAY_OF_YEAR) && (has_part(out, MONTH) || has_part(out, DAY)))
         return "has %j beside a month or day";
-    if (has_directive(out, 'I') != has_part(out, 'p'))
+    if (has_directive(out, 'I') != has_part(out, HALF))
         return "needs %I and %p together";
     return NULL;
 }
@@ -135,7 +137,7 @@ static bool read_name(const char **at, const char *end, const char *const *names
 }
 
 /* Z, UTC, GMT, +05, +0530, +05:30. */
-static bool read_offset(const char **at, const char *end, int64_t *minutes) {
+static bool read_offset(const char **at, const char *end, int *minutes) {
     static const char *const zeros[] = {"z", "utc", "gmt"};
     int hour, minute = 0, count;
     *minutes = 0;
@@ -161,7 +163,7 @@ static bool read_offset(const char **at, const char *end, int64_t *minutes) {
 }
 
 static bool read_item(const weir_ingest__format_item *item, const char **at, const char *end,
-                      time_parts *parts) {
+                      int parts[PARTS]) {
     static const char *const months[] = {"january",   "february", "march",    "april",
                                          "may",       "june",     "july",     "august",
                                          "september", "october",  "november", "december"};
@@ -175,53 +177,53 @@ static bool read_item(const weir_ingest__format_item *item, const char **at, con
         int least = item->is_fixed && rule->letter != 'f' ? rule->digits : rule->least;
         if (!read_digits(at, end, least, rule->digits, &value, &count))
             return false;
-        if (rule->letter == 'y')
+        if (item->directive == 'y')
             value += value < 69 ? 2000 : 1900;
-        for (; rule->letter == 'f' && count < 6; count++)
+        for (; rule->part == MICROS && count < 6; count++)
             value *= 10;
-        for (; rule->letter == 'f' && count > 6; count--)
+        for (; rule->part == MICROS && count > 6; count--)
             value /= 10;
-        memcpy((char *)parts + rule->number, &value, sizeof value);
+        parts[rule->part] = value;
         return true;
     }
     switch (rule->part) {
-    case 'm':
+    case MONTH:
         if (!read_name(at, end, months, 12, &value))
             return false;
-        parts->month = value + 1;
+        parts[MONTH] = value + 1;
         return true;
-    case 'a':
+    case WEEKDAY:
         return read_name(at, end, weekdays, 7, &value);
-    case 'p':
-        parts->half = starts_with(*at, end, "pm");
-        if (parts->half == 0 && !starts_with(*at, end, "am"))
+    case HALF:
+        parts[HALF] = starts_with(*at, end, "pm") ? 2 : 1;
+        if (parts[HALF] == 1 && !starts_with(*at, end, "am"))
             return false;
         *at += 2;
         return true;
     default:
-        return read_offset(at, end, &parts->offset_minutes);
+        return read_offset(at, end, &parts[OFFSET]);
     }
 }
 
-static bool resolve(time_parts *parts, int64_t *micros) {
-    if (parts->half >= 0) {
-        if (parts->hour < 1 || parts->hour > 12)
+static bool resolve(const int parts[PARTS], int64_t *micros) {
+    int year = parts[YEAR], month = parts[MONTH], day = parts[DAY], hour = parts[HOUR];
+    if (parts[HALF]) {
+        if (hour < 1 || hour > 12)
             return false;
-        parts->hour = parts->hour % 12 + 12 * parts->half;
+        hour = hour % 12 + (parts[HALF] == 2 ? 12 : 0);
     }
-    if (parts->hour > 23 || parts->minute > 59 || parts->second > 59 || parts->month < 1 ||
-        parts->month > 12 || parts->day < 1 ||
-        parts->day > weir_store__days_in_month(parts->year, parts->month))
+    if (hour > 23 || parts[MINUTE] > 59 || parts[SECOND] > 59 || month < 1 || month > 12 || day < 1 ||
+        day > weir_store__days_in_month(year, month))
         return false;
-    int64_t days = weir_store__days_from_civil(parts->year, parts->month, parts->day);
-    if (parts->day_of_year >= 0) {
-        int64_t in_year = weir_store__days_from_civil(parts->year + 1, 1, 1) - days;
-        if (parts->day_of_year < 1 || parts->day_of_year > in_year)
+    int64_t days = weir_store__days_from_civil(year, month, day);
+    if (parts[DAY_OF_YEAR] != 1) {
+        int64_t in_year = weir_store__days_from_civil(year + 1, 1, 1) - days;
+        if (parts[DAY_OF_YEAR] < 1 || parts[DAY_OF_YEAR] > in_year)
             return false;
-        days += parts->day_of_year - 1;
+        days += parts[DAY_OF_YEAR] - 1;
     }
-    int64_t seconds = days * 86400 + (parts->hour * 60 + parts->minute) * 60 + parts->second;
-    *micros = (seconds - parts->offset_minutes * 60) * MICROS_PER_SECOND + parts->micros;
+    int64_t seconds = days * 86400 + (hour * 60 + parts[MINUTE]) * 60 + parts[SECOND];
+    *micros = (seconds - parts[OFFSET] * 60) * MICROS_PER_SECOND + parts[MICROS];
     return true;
 }
 
@@ -229,9 +231,9 @@ bool weir_ingest__time_format_read(const weir_ingest__time_format *format, const
                                    int64_t *micros) {
     const char *at = text;
     const char *end = text + size;
-    time_parts parts = {.month = 1, .day = 1, .day_of_year = -1, .half = -1};
+    int parts[PARTS] = {[MONTH] = 1, [DAY] = 1, [DAY_OF_YEAR] = 1};
     for (uint32_t i = 0; i < format->count; i++)
-        if (!read_item(&format->items[i], &at, end, &parts))
+        if (!read_item(&format->items[i], &at, end, parts))
             return false;
-    return at == end && resolve(&parts, micros);
+    return at == end && resolve(parts, micros);
 }

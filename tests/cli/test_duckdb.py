@@ -132,6 +132,14 @@ class Finding(Base):
         self.assert_told("DuckDB gave no reason", WEIR_DUCKDB=FAKE, FAKE_DUCKDB="no connection")
 
 
+@unittest.skipUnless(SCAN and FAKE, "WEIR_SCAN and WEIR_FAKE_DUCKDB must name what was built (ctest does)")
+class LittleMemory(Base):
+    def test_every_allocation_fails_once(self):
+        """Also those in the midst of a catalog, whose tables and columns then have no names."""
+        env = dict(os.environ, WEIR_DUCKDB=FAKE, FAKE_DUCKDB="wide")
+        self.assertGreater(int(scan(self.path("x.duckdb"), "--sweep", env=env).stdout), 20)
+
+
 @unittest.skipUnless(SCAN and WEIR and FAKE, "WEIR, WEIR_SCAN and WEIR_FAKE_DUCKDB must name what was built (ctest does)")
 class FirstError(Base):
     """The error that is told is the one that came first, whichever of them DuckDB gives."""

@@ -16,7 +16,7 @@ from tests.support.endless import check_signals  # noqa: E402
 from tests.support.mariadb import Server, find_programs  # noqa: E402
 from tests.support.processes import environment, start  # noqa: E402
 from tests.support.scan import DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, scan  # noqa: E402
-from tests.support.servers import Proxy, SourceCase, free_port  # noqa: E402
+from tests.support.servers import Proxy, SourceCase, free_port, wide_tables  # noqa: E402
 
 PROGRAMS = find_programs()
 MICROS = 1000000
@@ -350,7 +350,9 @@ class MySql(SourceCase):
             check_signals(self, self.server.url("endless"), folder, "SELECT 1 AS id, '2024-01-01' AS at, sleep(30) AS y")
 
     def test_every_allocation_fails_once(self):
-        self.assertGreater(int(scan(self.server.url("types"), "--sweep").stdout), 50)
+        self.make("wide", wide_tables())
+        for database in ("types", "wide"):
+            self.assertGreater(int(scan(self.server.url(database), "--sweep").stdout), 50)
 
     def test_refused_connections(self):
         self.assert_fails(self.server.url("nowhere"), "Unknown database 'nowhere'")

@@ -14,7 +14,7 @@ from tests.support.endless import check_signals  # noqa: E402
 from tests.support.postgres import Server, find_binaries  # noqa: E402
 from tests.support.processes import start  # noqa: E402
 from tests.support.scan import ABSENT, DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, rows_by_table, scan  # noqa: E402
-from tests.support.servers import Proxy, SourceCase, free_port  # noqa: E402
+from tests.support.servers import Proxy, SourceCase, free_port, wide_tables  # noqa: E402
 
 BINARIES = find_binaries()
 MICROS = 1000000
@@ -336,7 +336,10 @@ class Postgres(SourceCase):
                           "FROM pg_sleep(1000)")
 
     def test_every_allocation_fails_once(self):
-        self.assertGreater(int(scan(self.server.url("types"), "--sweep").stdout), 50)
+        self.server.run("CREATE DATABASE wide")
+        self.server.run(wide_tables(), "wide")
+        for database in ("types", "wide"):
+            self.assertGreater(int(scan(self.server.url(database), "--sweep").stdout), 50)
 
     def test_refused_urls(self):
         self.assert_fails("postgresql://u:" + self.server.password + "@[::1/x", "URL")

@@ -266,38 +266,45 @@ static void close_sessions(scanner *s) {
 
 /* ---- Faults ---------------------------------------------------------------------------------- */
 
+/* Tables, columns, keys and rows that a use of the source has seen, and that there are. */
+static uint64_t seen, there;
+
 static weir_status read_all(weir_ingest__cursor *cursor, weir_error *error) {
     weir_ingest__rows rows;
     weir_status status;
-    do
+    do {
         status = cursor->next(cursor, &rows, error);
-    while (!status && rows.row_count > 0);
+        seen += status ? 0 : rows.row_count;
+    } while (!status && rows.row_count > 0);
     cursor->close(cursor);
     return status;
 }
 
 static weir_status scan_all(weir_ingest__source *session, const weir_ingest__catalog *catalog,
                             weir_error *error) {
-    uint32_t columns[64];
+    enum { COLUMNS_MAX = 1024 };
+    uint32_t columns[COLUMNS_MAX];
     weir_ingest__cursor *cursor;
     weir_status status = WEIR_OK;
-    for (uint32_t i = 0; i < 64; i++)
+    for (uint32_t i = 0; i < COLUMNS_MAX; i++)
         columns[i] = i;
     for (uint32_t t = 0; t < catalog->table_count && !status; t++) {
-        status = weir_ingest__source_scan(session, &catalog->tables[t], columns,
-                                          catalog->tables[t].column_count, 0, 1, &cursor, error);
+        const weir_ingest__catalog_table *table = &catalog->tables[t];
+        seen += 1 + table->column_count + table->primary_key_count + table->foreign_key_count;
+        status = weir_ingest__source_scan(session, table, columns, table->column_count, 0, 1, &cursor, error);
         if (!status)
             status = read_all(cursor, error);
     }
     return status;
 }
 
-/* One whole use of a source: two sessions, the catalog, all rows, a query. */
+/* One whole use of a source: two sessions, the catalog, all rows, a query. A fault must not hide a part. */
 static weir_status use_source(const weir_env *env, void *location, weir_error *error) {
     weir_ingest__source *session = NULL, *second = NULL;
     weir_ingest__catalog catalog = {0};
     weir_ingest__cursor *cursor;
     weir_ingest__source_options options = {.location = location};
+    seen = 0;
     weir_status status = weir_ingest__source_open(env, &options, &session, error);
     if (!status && session->kind->fork)
         status = session->kind->fork(session, &second, error);
@@ -319,6 +326,8 @@ static weir_status use_source(const weir_env *env, void *location, weir_error *e
     /* Files that cannot be opened or read are the source's to report, or look like another source. */
     if (status == WEIR_SOURCE_ERROR && weir_ingest__is_data_files(NULL, location))
         error->status = status = WEIR_IO_ERROR;
+    if (!status && there && seen != there)
+        stop_if(weir__fail(error, WEIR_CONTRACT_VIOLATION, "scan_source", "a fault hid something"), error);
     return status;
 }
 
@@ -336,6 +345,9 @@ int main(int argc, char **argv) {
     if (argc < 2 || sessions < 1 || sessions > SESSIONS_MAX)
         return 2;
     if (argc == 3 && strcmp(argv[2], "--sweep") == 0) {
+        weir_error error;
+        stop_if(use_source(weir_env_default(), argv[1], &error), &error);
+        there = seen;
         printf("%llu\n", (unsigned long long)sweep_faults(use_source, NULL, argv[1]));
         return 0;
     }

@@ -27,6 +27,12 @@ def unprivileged_user():
     return {}
 
 
+def wide_tables():
+    """Tables whose names need more than one block of a catalog's memory, so that it also runs out in the midst of one."""
+    columns = ", ".join(f"{'c' * 56}{c} int" for c in range(500))
+    return "".join(f"CREATE TABLE t{t} ({columns}, id int PRIMARY KEY, up int REFERENCES t0 (id));" for t in range(3))
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
