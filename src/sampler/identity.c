@@ -78,9 +78,13 @@ static const char *subsampling_mode_of(const weir_sampler *s) {
                                                           : "SHUFFLE_WITHOUT_REPLACEMENT";
 }
 
-static weir_status hash_config(weir_sampler *s, weir_error *error) {
+weir_status weir_sampler__identify(weir_sampler *s, const weir_manifest *manifest, const char *key,
+                                   const void *token, size_t token_size, weir_error *error) {
     weir__sha256 sha;
     weir_cbor_writer w;
+    s->sampling_mode = sampling_mode_of(s);
+    s->subsampling_mode = subsampling_mode_of(s);
+    weir_sampler__prepare(s, manifest, key, token, token_size);
     weir__sha256_init(&sha);
     weir__cbor_writer_hash(&w, &sha);
     weir_cbor_array(&w, 6);
@@ -94,12 +98,4 @@ static weir_status hash_config(weir_sampler *s, weir_error *error) {
     weir_status status = weir_cbor_finish(&w, error);
     weir__sha256_final(&sha, s->sampler_config_hash);
     return status;
-}
-
-weir_status weir_sampler__identify(weir_sampler *s, const weir_manifest *manifest, const char *key,
-                                   const void *token, size_t token_size, weir_error *error) {
-    s->sampling_mode = sampling_mode_of(s);
-    s->subsampling_mode = subsampling_mode_of(s);
-    weir_sampler__prepare(s, manifest, key, token, token_size);
-    return hash_config(s, error);
 }
