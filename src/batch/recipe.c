@@ -56,19 +56,14 @@ static weir_status open_sampler(weir_batch__recipe *r, const weir_batch_options 
 void weir_batch__recipe_seed_by(weir_batch__recipe *r, const weir_manifest *manifest, const void *token,
                                 size_t token_size, const char *dataset) {
     const weir_manifest_info *info = weir_manifest_describe(manifest);
-    enum { ARRAY_OF_5 = 0x85, ARRAY_OF_6 = 0x86 };
-    r->context_seed = info->batch->context_seed;
-    uint8_t head = r->context_seed ? ARRAY_OF_6 : ARRAY_OF_5;
     weir_cbor_writer w;
+    r->context_seed = info->batch->context_seed;
     weir__sha256_init(&r->seed_prefix);
-    weir__sha256_update(&r->seed_prefix, &head, 1);
     weir__cbor_writer_hash(&w, &r->seed_prefix);
+    weir_cbor_array(&w, r->context_seed ? 6 : 5);
     weir_cbor_text(&w, "walk_seed_v1");
-    weir_cbor_restart(&w);
     weir_cbor_bytes(&w, token ? token : info->token, token ? token_size : WEIR_TOKEN_SIZE);
-    weir_cbor_restart(&w);
     weir_cbor_bytes(&w, info->hash, WEIR_HASH_SIZE);
-    weir_cbor_restart(&w);
     weir_cbor_text(&w, dataset);
 }
 

@@ -456,14 +456,11 @@ weir_status weir_step_memory_open(const weir_env *env, weir_device *device,
                                   const weir_step_memory_options *given, weir_step_memory **memory,
                                   weir_error *error) {
     weir_step_memory_options options;
-    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_step_memory_options, operator_name, error);
-    if (status == WEIR_OK && options.effort_plus_one > WEIR_EFFORT_MAX + 1)
-        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                            "the effort is a number from 0 to %d", WEIR_EFFORT_MAX);
-    if (status == WEIR_OK)
-        status = device->operations->pool_open(device, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_step_memory_options, operator_name, error));
+    if (options.effort_plus_one > WEIR_EFFORT_MAX + 1)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "the effort is a number from 0 to %d", WEIR_EFFORT_MAX);
+    WEIR__TRY(device->operations->pool_open(device, error));
     env = weir__env_or_default(env);
     weir_step_memory *m = weir__allocate_zero(env, 1, sizeof *m);
     if (!m)

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "pipeline/checkpoint.h"
 #include "pipeline/sealed.h"
+#include "sampler/manifest.h"
 #include "trace/record.h"
 
 #define CURSORS_VERSION "weir_cursors_v1"
@@ -50,18 +51,11 @@ weir_status weir_cursors_open(const weir_env *env, const weir_manifest *manifest
     weir__sha256_of(token ? token : info->token, token ? token_size : WEIR_TOKEN_SIZE, c->token_hash);
     weir__arena_init(&c->kept, env);
     c->list = weir__arena_take_zero(&c->kept, count, sizeof *c->list);
-    for (; c->count < count && !c->kept.is_short; c->count++) {
-        const weir_dataset *dataset = &info->datasets[c->count];
-        const char *key = weir__arena_text(&c->kept, dataset->key, strlen(dataset->key));
-        size_t at = c->count;
-        for (; key && at > 0; at--) {
-            const char *before = c->list[at - 1].key;
-            if (weir__key_compare(before, strlen(before), key, strlen(key)) < 0)
-                break;
-            c->list[at] = c->list[at - 1];
-        }
-        if (key)
-            c->list[at] = (dataset_cursor){.key = key, .cardinality = dataset->cardinality};
+    for (; c->count < count && c->list; c->count++) {
+        const weir_dataset *dataset = &info->datasets[manifest->key_order[c->count]];
+        c->list[c->count] =
+            (dataset_cursor){.key = weir__arena_text(&c->kept, dataset->key, strlen(dataset->key)),
+                             .cardinality = dataset->cardinality};
     }
     if (c->kept.is_short) {
         weir_cursors_close(c);
@@ -100,22 +94,19 @@ static bool is_inside(const dataset_cursor *d, weir_cursor cursor) {
 weir_status weir_cursors_get(const weir_cursors *c, const char *dataset, weir_cursor *out,
                              weir_error *error) {
     dataset_cursor *found = NULL;
-    weir_status status = find(c, dataset, &found, error);
-    if (status == WEIR_OK)
-        *out = found->cursor;
-    return status;
+    WEIR__TRY(find(c, dataset, &found, error));
+    *out = found->cursor;
+    return WEIR_OK;
 }
 
 weir_status weir_cursors_set(weir_cursors *c, const char *dataset, weir_cursor cursor, weir_error *error) {
     dataset_cursor *found = NULL;
-    weir_status status = find(c, dataset, &found, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(find(c, dataset, &found, error));
     if (!is_inside(found, cursor)) {
-        status = weir__fail(error, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY, operator_name,
-                            "global_index %llu lies beyond dataset '%.200s', which has %llu samples",
-                            (unsigned long long)cursor.global_index, dataset,
-                            (unsigned long long)found->cardinality);
+        weir_status status = weir__fail(
+            error, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY, operator_name,
+            "global_index %llu lies beyond dataset '%.200s', which has %llu samples",
+            (unsigned long long)cursor.global_index, dataset, (unsigned long long)found->cardinality);
         weir__note_text(error, "dataset_key", dataset, strlen(dataset));
         return status;
     }
@@ -126,12 +117,10 @@ weir_status weir_cursors_set(weir_cursors *c, const char *dataset, weir_cursor c
 weir_status weir_cursors_advance(weir_cursors *c, const char *dataset, const weir_step *step,
                                  weir_error *error) {
     dataset_cursor *found = NULL;
-    weir_status status = find(c, dataset, &found, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(find(c, dataset, &found, error));
     weir_cursor from = step->cursor_before;
     if (from.epoch != found->cursor.epoch || from.global_index != found->cursor.global_index) {
-        status = weir__fail(
+        weir_status status = weir__fail(
             error, WEIR_CONTRACT_VIOLATION, operator_name,
             "the step begins at epoch %llu, global_index %llu, and dataset '%.200s' stands at epoch "
             "%llu, global_index %llu; take the step at its cursor, or set the cursor",

@@ -313,9 +313,8 @@ weir_status weir_pipeline__loader_start(weir_pipeline__loader *loader, const wei
     prefetching.slots = loader->slot_pointers;
     prefetching.start_position = loader->start.start_position;
     if (loader->options->state && loader->options->policy == WEIR_POLICY_BEST_EFFORT) {
-        const uint8_t *state = loader->start.prefetch.item;
-        prefetching.state = state;
-        prefetching.state_size = (size_t)(weir_cbor_skip(state) - state);
+        prefetching.state = loader->start.prefetch.item;
+        prefetching.state_size = weir_cbor_size(&loader->start.prefetch);
     }
     WEIR__TRY(weir_prefetch_open(loader->env, &prefetching, &prefetch, error));
     atomic_store(&loader->prefetch, prefetch);

@@ -34,7 +34,7 @@ bool weir_pipeline__sealed_is_whole(const weir_cbor_value *map, const char *vers
     while (weir_cbor_next(&it, &key, &value))
         if (!weir_cbor_is_text(&key, "h")) {
             weir_cbor_text_n(&w, (const char *)key.data, (size_t)key.number);
-            weir_cbor_raw(&w, value.item, (size_t)(weir_cbor_skip(value.item) - value.item));
+            weir_cbor_raw(&w, value.item, weir_cbor_size(&value));
         }
     weir__sha256_final(&sha, hash);
     return memcmp(sealed.data, hash, sizeof hash) == 0;

@@ -4,46 +4,31 @@
 
 #include <string.h>
 
-static void hash_head(weir__sha256 *sha, uint8_t major_and_info) {
-    weir__sha256_update(sha, &major_and_info, 1);
-}
-
-/* Appends single canonical items: the tuples are arrays whose first items never change, so their hash state
- * is kept. */
+/* Appends an item to a tuple of which the state is kept. */
 static void hash_uint(weir__sha256 *sha, uint64_t value) {
     weir_cbor_writer w;
     weir__cbor_writer_hash(&w, sha);
     weir_cbor_uint(&w, value);
 }
 
-static void hash_text(weir__sha256 *sha, const char *text) {
-    weir_cbor_writer w;
-    weir__cbor_writer_hash(&w, sha);
-    weir_cbor_text(&w, text);
-}
-
-static void hash_bytes(weir__sha256 *sha, const void *data, size_t size) {
-    weir_cbor_writer w;
-    weir__cbor_writer_hash(&w, sha);
-    weir_cbor_bytes(&w, data, size);
-}
-
 void weir_sampler__prepare(weir_sampler *s, const weir_manifest *manifest, const char *key, const void *token,
                            size_t token_size) {
-    enum { ARRAY_OF_5 = 0x85, ARRAY_OF_7 = 0x87 };
+    weir_cbor_writer w;
     token_size = token ? token_size : WEIR_TOKEN_SIZE;
     token = token ? token : weir_manifest_describe(manifest)->token;
     weir__sha256_init(&s->seed_prefix);
-    hash_head(&s->seed_prefix, ARRAY_OF_5);
-    hash_text(&s->seed_prefix, "nextbatch_epoch_seed_v2");
-    hash_bytes(&s->seed_prefix, token, token_size);
-    hash_bytes(&s->seed_prefix, weir_manifest_describe(manifest)->hash, WEIR_HASH_SIZE);
-    hash_text(&s->seed_prefix, key);
+    weir__cbor_writer_hash(&w, &s->seed_prefix);
+    weir_cbor_array(&w, 5);
+    weir_cbor_text(&w, "nextbatch_epoch_seed_v2");
+    weir_cbor_bytes(&w, token, token_size);
+    weir_cbor_bytes(&w, weir_manifest_describe(manifest)->hash, WEIR_HASH_SIZE);
+    weir_cbor_text(&w, key);
     weir__sha256_init(&s->replay_prefix);
-    hash_head(&s->replay_prefix, ARRAY_OF_7);
-    hash_text(&s->replay_prefix, "nextbatch_v2");
-    hash_bytes(&s->replay_prefix, token, token_size);
-    hash_text(&s->replay_prefix, key);
+    weir__cbor_writer_hash(&w, &s->replay_prefix);
+    weir_cbor_array(&w, 7);
+    weir_cbor_text(&w, "nextbatch_v2");
+    weir_cbor_bytes(&w, token, token_size);
+    weir_cbor_text(&w, key);
 }
 
 void weir_sampler__epoch_seed(const weir_sampler *s, uint64_t epoch, uint8_t seed[16]) {
@@ -93,9 +78,13 @@ static const char *subsampling_mode_of(const weir_sampler *s) {
                                                           : "SHUFFLE_WITHOUT_REPLACEMENT";
 }
 
-static weir_status hash_config(weir_sampler *s, weir_error *error) {
+weir_status weir_sampler__identify(weir_sampler *s, const weir_manifest *manifest, const char *key,
+                                   const void *token, size_t token_size, weir_error *error) {
     weir__sha256 sha;
     weir_cbor_writer w;
+    s->sampling_mode = sampling_mode_of(s);
+    s->subsampling_mode = subsampling_mode_of(s);
+    weir_sampler__prepare(s, manifest, key, token, token_size);
     weir__sha256_init(&sha);
     weir__cbor_writer_hash(&w, &sha);
     weir_cbor_array(&w, 6);
@@ -109,12 +98,4 @@ static weir_status hash_config(weir_sampler *s, weir_error *error) {
     weir_status status = weir_cbor_finish(&w, error);
     weir__sha256_final(&sha, s->sampler_config_hash);
     return status;
-}
-
-weir_status weir_sampler__identify(weir_sampler *s, const weir_manifest *manifest, const char *key,
-                                   const void *token, size_t token_size, weir_error *error) {
-    s->sampling_mode = sampling_mode_of(s);
-    s->subsampling_mode = subsampling_mode_of(s);
-    weir_sampler__prepare(s, manifest, key, token, token_size);
-    return hash_config(s, error);
 }

@@ -3,8 +3,9 @@
  * in a file it is hex text, and both are taken. */
 #include "sampler/manifest_fields.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/sort.h"
 
 enum { DEFAULT_BLOCK_SIZE = 1 << 20 };
 
@@ -18,10 +19,6 @@ static const weir__field dataset_fields[] = {
 };
 static const weir__shape dataset_shape = WEIR__SHAPE(weir_dataset, dataset_fields);
 
-static int compare_datasets(const void *a, const void *b) {
-    return strcmp(((const weir_dataset *)a)->key, ((const weir_dataset *)b)->key);
-}
-
 /* CBOR keeps keys in its own order; ours is bytewise. key_order leads back. */
 static weir_status read_datasets(weir__reader *r, const weir__field *field, const weir_cbor_value *map,
                                  void *object) {
@@ -29,7 +26,7 @@ static weir_status read_datasets(weir__reader *r, const weir__field *field, cons
     WEIR__TRY(weir__read_plain(r, field, map, object));
     WEIR__TRY(
         weir__reader_take(r, manifest->dataset_count, sizeof *manifest->key_order, &manifest->key_order));
-    qsort(manifest->datasets, manifest->dataset_count, sizeof *manifest->datasets, compare_datasets);
+    weir__sort_by_name(manifest->datasets, manifest->dataset_count, sizeof *manifest->datasets);
     weir_cbor_iterator it = weir_cbor_children(map);
     weir_cbor_value key, value;
     for (size_t i = 0; weir_cbor_next(&it, &key, &value); i++) {

@@ -28,22 +28,6 @@ struct weir_mix {
     uint64_t period;
 };
 
-static weir_status prepare_seed(weir_mix *mix, const void *token, size_t token_size, weir_error *error) {
-    weir_cbor_writer w;
-    weir_cbor_writer_memory(&w, mix->env);
-    weir_cbor_array(&w, 5);
-    weir_cbor_text(&w, "mix_seed_v1");
-    weir_cbor_bytes(&w, token, token_size);
-    weir_cbor_bytes(&w, weir_manifest_describe(mix->manifest)->hash, WEIR_HASH_SIZE);
-    weir_manifest_write_mix(mix->manifest, &w);
-    weir__sha256_init(&mix->seed_prefix);
-    weir__sha256_update(&mix->seed_prefix, w.data, w.size);
-    weir_cbor_uint(&w, 0); /* stands for the period, so that the tuple is whole */
-    weir_status status = weir_cbor_finish(&w, error);
-    weir_cbor_release(&w);
-    return status;
-}
-
 weir_status weir_mix_open(const weir_env *env, const weir_manifest *manifest, const void *token,
                           size_t token_size, weir_mix **out, weir_error *error) {
     env = weir__env_or_default(env);
@@ -56,22 +40,28 @@ weir_status weir_mix_open(const weir_env *env, const weir_manifest *manifest, co
         weir__note_uint(error, "datasets", datasets);
         return status;
     }
+    total = total ? total : 1;
     weir_mix *mix = weir__allocate_zero(env, 1, sizeof *mix);
     if (!mix)
         return weir__out_of_memory(error, operator_name, sizeof *mix);
     mix->env = env;
     mix->manifest = manifest;
-    mix->total = total ? total : 1;
-    weir_status status = prepare_seed(mix, token ? token : weir_manifest_describe(manifest)->token,
-                                      token ? token_size : WEIR_TOKEN_SIZE, error);
-    mix->schedule = weir__allocate_zero(env, mix->total, sizeof *mix->schedule);
+    mix->total = total;
+    mix->schedule = weir__allocate_zero(env, total, sizeof *mix->schedule);
     mix->occurrences = weir__allocate_zero(env, datasets, sizeof *mix->occurrences);
-    if (status == WEIR_OK && (!mix->schedule || !mix->occurrences))
-        status = weir__out_of_memory(error, operator_name, mix->total * sizeof *mix->schedule);
-    if (status != WEIR_OK) {
+    if (!mix->schedule || !mix->occurrences) {
         weir_mix_close(mix);
-        return status;
+        return weir__out_of_memory(error, operator_name, total * sizeof *mix->schedule);
     }
+    weir_cbor_writer w;
+    weir__sha256_init(&mix->seed_prefix);
+    weir__cbor_writer_hash(&w, &mix->seed_prefix);
+    weir_cbor_array(&w, 5);
+    weir_cbor_text(&w, "mix_seed_v1");
+    weir_cbor_bytes(&w, token ? token : weir_manifest_describe(manifest)->token,
+                    token ? token_size : WEIR_TOKEN_SIZE);
+    weir_cbor_bytes(&w, weir_manifest_describe(manifest)->hash, WEIR_HASH_SIZE);
+    weir_manifest_write_mix(manifest, &w);
     *out = mix;
     return WEIR_OK;
 }

@@ -6,38 +6,29 @@
 #include "base/floating.h"
 #include "weir_tool/sampler_tools.h"
 
-/* Adds which call an error is about, unless it says so already. */
-static void name_call(weir_error *error, const char *dataset, uint32_t rank,
-                      const uint8_t replay_token[WEIR_HASH_SIZE]) {
+/* Unless the error says so already. */
+void weir_sampler__name_step(const weir_sampler *s, weir_cursor cursor, weir_error *error) {
     bool has_key = false;
+    if (!error)
+        return;
     for (uint32_t i = 0; i < error->diagnostic_count; i++)
         has_key = has_key || strcmp(error->diagnostics[i].name, "dataset_key") == 0;
     if (!has_key)
-        weir__note_text(error, "dataset_key", dataset, strlen(dataset));
-    error->rank = rank;
+        weir__note_text(error, "dataset_key", s->dataset, strlen(s->dataset));
+    error->rank = s->rank;
     if (error->replay_token_size > 0)
         return;
     error->replay_token_size = WEIR_HASH_SIZE;
-    memcpy(error->replay_token, replay_token, WEIR_HASH_SIZE);
+    weir_sampler__replay_token(s, cursor, error->replay_token);
 }
 
 void weir_sampler_name_call(const weir_manifest *manifest, const weir_sampler_options *options,
                             weir_error *error) {
-    weir_sampler s = {.world_size = options->world_size, .rank = options->rank};
-    uint8_t token[WEIR_HASH_SIZE];
+    weir_sampler s = {.dataset = options->dataset, .world_size = options->world_size, .rank = options->rank};
     if (!error)
         return;
     weir_sampler__prepare(&s, manifest, options->dataset, options->token, options->token_size);
-    weir_sampler__replay_token(&s, options->cursor, token);
-    name_call(error, options->dataset, options->rank, token);
-}
-
-void weir_sampler__name_step(const weir_sampler *s, weir_cursor cursor, weir_error *error) {
-    uint8_t token[WEIR_HASH_SIZE];
-    if (!error)
-        return;
-    weir_sampler__replay_token(s, cursor, token);
-    name_call(error, s->dataset, s->rank, token);
+    weir_sampler__name_step(&s, options->cursor, error);
 }
 
 weir_status weir_sampler__fail_at(const weir_sampler *s, weir_status code, weir_cursor cursor,

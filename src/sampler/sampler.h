@@ -29,7 +29,7 @@ typedef struct weir_sampler__epoch {
 struct weir_sampler {
     const weir_env *env;
     const char *failure_operator; /* NextBatch_v2 or NextBatch_v3 */
-    char *dataset;                /* its key */
+    const char *dataset;          /* its key */
     weir_stage stage;
     weir_sampling sampling; /* of this dataset */
     bool is_shuffled;       /* by blocks: neither in order nor from a population */

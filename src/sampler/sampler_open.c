@@ -296,6 +296,6 @@ void weir_sampler_close(weir_sampler *sampler) {
         return;
     weir_sampler__block_order_close(&sampler->current.order, sampler->env);
     weir_sampler__block_order_close(&sampler->ahead.order, sampler->env);
-    weir__release(sampler->env, sampler->dataset);
+    weir__release(sampler->env, (void *)sampler->dataset);
     weir__release(sampler->env, sampler);
 }

@@ -84,7 +84,7 @@ static void test_sharing(void **state) {
 
 static void test_planning(void **state) {
     (void)state;
-    assert_true(sweep_faults(plan_alone, NULL, NULL) >= 260);
+    assert_true(sweep_faults(plan_alone, NULL, NULL) >= 240);
 }
 
 /* ---- Saving a checkpoint --------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* Sequences from stores that no database gives easily: of more foreign keys than rows, so that a walk meets
- * every row many times, with lists of children that name rows that do not exist, and with ten million
- * children of one row. */
+ * every row many times, with lists of children that name rows that do not exist, with damage in what lists
+ * are made of, and with ten million children of one row. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "batch/builder.h"
@@ -108,6 +109,138 @@ static void rows_that_do_not_exist_are_refused(void **state) {
         }
         free(bytes);
     }
+}
+
+/* ---- Lists that are made ----------------------------------------------------------------------- */
+
+/* Bytes of a store that the rules of a task are made of; perhaps numbers of rows. */
+typedef struct region {
+    size_t at, size;
+    bool has_rows;
+} region;
+
+enum { REGIONS = 32 };
+typedef struct regions {
+    region list[REGIONS];
+    int count;
+    bool of_held_out, of_labels, of_children;
+} regions;
+
+static void add_region(regions *r, const uint8_t *bytes, const uint8_t *at, uint64_t size, bool has_rows) {
+    assert_true(r->count < REGIONS);
+    if (at && size > 0)
+        r->list[r->count++] = (region){(size_t)(at - bytes), (size_t)size, has_rows};
+}
+
+/* What a builder copies of the store: seeds of splits that are not listed, labels of those that are, and
+ * children, if some are not shown. */
+static void find_regions(const weir_batch__rules *rules, const uint8_t *bytes, regions *r) {
+    const weir_store_info *info = rules->info;
+    const weir_task *task = rules->task;
+    const weir_table *anchor = &info->tables[task->anchor_table];
+    const weir_label_list *labels = &task->labels;
+    if (rules->label_visibility == WEIR_LABELS_LISTED && task->is_cell) {
+        add_region(r, bytes, task->seed_rows, 4 * task->split_start[WEIR_VAL], true);
+        r->of_held_out |= task->split_start[WEIR_VAL] > 0;
+    }
+    if (rules->label_visibility == WEIR_LABELS_LISTED && rules->has_task_rows) {
+        add_region(r, bytes, labels->starts, 4 * ((uint64_t)anchor->row_count + 1), false);
+        add_region(r, bytes, labels->rows, 4 * (uint64_t)labels->count, true);
+        add_region(r, bytes, labels->times, 8 * (uint64_t)labels->count, false);
+        r->of_labels |= labels->count > 0;
+    }
+    bool has_lists = false;
+    for (uint32_t e = 0; rules->omits_blank_rows && e < info->edge_count; e++) {
+        const weir_edge *edge = &info->edges[e];
+        if (edge->table != task->anchor_table || task->edge_hidden[e])
+            continue;
+        has_lists = true;
+        add_region(r, bytes, edge->starts, 4 * ((uint64_t)info->tables[edge->parent_table].row_count + 1),
+                   false);
+        add_region(r, bytes, edge->child_rows, 4 * edge->edges, true);
+        add_region(r, bytes, edge->child_times, 8 * edge->edges, false);
+        r->of_children |= edge->edges > 0;
+    }
+    if (has_lists && rules->label_visibility == WEIR_LABELS_TRAIN)
+        add_region(r, bytes, task->held_out, (anchor->row_count + 7) / 8, false);
+}
+
+/* Opens the rules of a task of the store; says what they are made of, if `found` is given. */
+static weir_status open_rules(const uint8_t *bytes, size_t size, uint32_t task, const char *config,
+                              regions *found, weir_error *error) {
+    weir_store_options options = {.size = sizeof options, .data = bytes, .data_size = size};
+    weir_batch__rules rules;
+    weir_store *store;
+    assert_ok(weir_store_open_with(NULL, "made", &options, &store, error), error);
+    weir_manifest *manifest = make_store_manifest(store, task, WEIR_TRAIN, 1, config);
+    assert_non_null(manifest);
+    weir_batch__origin origin = {.store = store};
+    weir_status status = weir_batch__rules_open(&rules, weir_env_default(), &origin, task,
+                                                weir_manifest_describe(manifest)->batch, error);
+    if (found)
+        find_regions(&rules, bytes, found);
+    weir_batch__rules_close(&rules, weir_env_default());
+    weir_manifest_close(manifest);
+    weir_store_close(store);
+    return status;
+}
+
+/* Damages each region: a byte, which its hash tells, and a number, of which the hashes tell nothing. */
+static void damage_regions(uint8_t *bytes, size_t size, uint32_t task, const char *config,
+                           const regions *found, random_stream *random) {
+    uint8_t *kept = malloc(size);
+    assert_non_null(kept);
+    memcpy(kept, bytes, size);
+    for (int i = 0; i < found->count; i++) {
+        const region *r = &found->list[i];
+        weir_error error;
+        bytes[r->at + random_below(random, r->size)] ^= 0x10;
+        assert_fails(open_rules(bytes, size, task, config, NULL, &error), WEIR_STORE_CORRUPT, &error);
+        memcpy(bytes, kept, size);
+        if (!r->has_rows)
+            continue;
+        weir__store32(bytes + r->at + 4 * random_below(random, r->size / 4), UINT32_MAX - 1);
+        rehash_store(bytes, size);
+        assert_fails(open_rules(bytes, size, task, config, NULL, &error), WEIR_STORE_CORRUPT, &error);
+        assert_non_null(strstr(error.message, "that is not of its anchor table"));
+        memcpy(bytes, kept, size);
+    }
+    free(kept);
+}
+
+static void lists_are_made_of_what_is_whole(void **state) {
+    static const made_sizes sizes = {
+        .tables = 3, .columns = 2, .edges = 2, .rows = 60, .tasks = 2, .seeds = 20, .has_labels = true};
+    static const char *const configs[] = {
+        "\"label_visibility\": [\"val\", \"test\"], \"labels\": true",
+        "\"label_visibility\": [\"val\", \"test\"], \"identifiers\": \"omit\", \"blank_rows\": \"omit\"",
+        "\"label_visibility\": \"train\", \"identifiers\": \"omit\", \"blank_rows\": \"omit\"",
+        "\"label_visibility\": \"none\", \"identifiers\": \"omit\", \"blank_rows\": \"omit\""};
+    random_stream random = {7};
+    int held_out = 0, labels = 0, children = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed < 120; seed += test_stride()) {
+        size_t size;
+        weir_error error;
+        weir_store *store;
+        uint8_t *bytes = make_store_bytes(seed, &sizes, &size);
+        assert_non_null(bytes);
+        assert_ok(weir_store_open_memory(NULL, bytes, size, &store, &error), &error);
+        uint32_t tasks = weir_store_describe(store)->task_count;
+        weir_store_close(store);
+        for (uint32_t i = 0; i < 4 * tasks; i++) {
+            regions found = {0};
+            assert_ok(open_rules(bytes, size, i / 4, configs[i % 4], &found, &error), &error);
+            damage_regions(bytes, size, i / 4, configs[i % 4], &found, &random);
+            held_out += found.of_held_out;
+            labels += found.of_labels;
+            children += found.of_children;
+        }
+        free(bytes);
+    }
+    int least = 20 / (int)test_stride();
+    if (held_out < least || labels < least || children < least)
+        fail_msg("only %d, %d and %d of them", held_out, labels, children);
 }
 
 /* ---- A hub ------------------------------------------------------------------------------------- */
@@ -218,6 +351,7 @@ int main(void) {
         cmocka_unit_test(rows_may_have_more_keys_than_there_are_places),
         cmocka_unit_test(a_row_may_have_more_keys_than_there_are_places),
         cmocka_unit_test(rows_that_do_not_exist_are_refused),
+        cmocka_unit_test(lists_are_made_of_what_is_whole),
         cmocka_unit_test(a_hub_of_ten_million_children_is_walked),
     };
     return cmocka_run_group_tests_name("batch_made", tests, NULL, NULL);

@@ -309,6 +309,18 @@ static void counts_beyond_the_end_are_refused(void **state) {
     }
 }
 
+/* The worker before the next one gave last, so it gave something. */
+static void who_gave_last_gave_something(void **state) {
+    static const place places[] = {{0, 0, 0}, {0, 5, 5}};
+    weir_prefetch_options options = options_of(10, 2);
+    kept_state kept;
+    (void)state;
+    write_state(&options, 2, 1, places, &kept);
+    options.state = kept.bytes;
+    options.state_size = kept.size;
+    assert_open_fails(&options, WEIR_CBOR_INVALID, "worker_states are not those of one place");
+}
+
 /* ---- Large numbers --------------------------------------------------------------------------- */
 
 /* A state of strict order behind `consumed` items of an endless source. */
@@ -474,6 +486,7 @@ int main(void) {
         cmocka_unit_test(damaged_bytes_are_refused_or_harmless),
         cmocka_unit_test(what_is_no_state_is_refused),
         cmocka_unit_test(counts_beyond_the_end_are_refused),
+        cmocka_unit_test(who_gave_last_gave_something),
         cmocka_unit_test(an_endless_source_resumes_anywhere),
         cmocka_unit_test(endless_epochs_go_on),
         cmocka_unit_test(epochs_end_where_they_cannot_be_counted),
