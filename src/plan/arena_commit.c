@@ -32,10 +32,9 @@ void weir_plan__arena_note_write(weir_arenas *arenas, uint32_t tensor) {
 
 weir_status weir_arenas_written(weir_arenas *arenas, const char *id, size_t id_size, weir_error *error) {
     uint32_t tensor = 0;
-    weir_status status = weir_plan__arena_tensor(arenas, id, id_size, COMMIT_OPERATOR, &tensor, error);
-    if (status == WEIR_OK)
-        weir_plan__arena_note_write(arenas, tensor);
-    return status;
+    WEIR__TRY(weir_plan__arena_tensor(arenas, id, id_size, COMMIT_OPERATOR, &tensor, error));
+    weir_plan__arena_note_write(arenas, tensor);
+    return WEIR_OK;
 }
 
 static bool is_live(const weir_plan__row *row, uint32_t arena, uint64_t position) {
@@ -110,15 +109,12 @@ static weir_status write_arena(const weir_arenas *set, uint32_t a, const weir_co
 
 static weir_status write_state(weir_arenas *set, const weir_commit_options *options, weir_cbor_writer *w,
                                weir_error *error) {
-    weir_status status = WEIR_OK;
     weir_cbor_map(w, 5);
     weir_plan__put(w, "batch", options->batch);
     weir_cbor_text(w, "arenas");
     weir_cbor_map(w, set->arena_count);
-    for (uint32_t a = 0; a < set->arena_count && status == WEIR_OK; a++)
-        status = write_arena(set, a, options, w, error);
-    if (status != WEIR_OK)
-        return status;
+    for (uint32_t a = 0; a < set->arena_count; a++)
+        WEIR__TRY(write_arena(set, a, options, w, error));
     weir_cbor_text(w, "format");
     weir_cbor_text(w, "weir-commit/1");
     weir_plan__put(w, "position", options->position);
