@@ -96,30 +96,27 @@ static weir_status write_arena(const weir_arenas *set, uint32_t a, const weir_co
         weir_cbor_uint(w, row->offset);
         weir_cbor_uint(w, row->size);
     }
-    weir_plan__put(w, "epoch", arena->epoch + (arena->written > 0));
-    weir_plan__put(w, "written", arena->written);
+    weir_cbor_pair_uint(w, "epoch", arena->epoch + (arena->written > 0));
+    weir_cbor_pair_uint(w, "written", arena->written);
     if (!options->with_contents)
         return WEIR_OK;
     uint8_t hash[WEIR_HASH_SIZE];
     weir_status status = hash_contents(set, a, options->position, hash, error);
-    weir_cbor_text(w, "contents");
-    weir_cbor_bytes(w, hash, sizeof hash);
+    weir_cbor_pair_bytes(w, "contents", hash, sizeof hash);
     return status;
 }
 
 static weir_status write_state(weir_arenas *set, const weir_commit_options *options, weir_cbor_writer *w,
                                weir_error *error) {
     weir_cbor_map(w, 5);
-    weir_plan__put(w, "batch", options->batch);
+    weir_cbor_pair_uint(w, "batch", options->batch);
     weir_cbor_text(w, "arenas");
     weir_cbor_map(w, set->arena_count);
     for (uint32_t a = 0; a < set->arena_count; a++)
         WEIR__TRY(write_arena(set, a, options, w, error));
-    weir_cbor_text(w, "format");
-    weir_cbor_text(w, "weir-commit/1");
-    weir_plan__put(w, "position", options->position);
-    weir_cbor_text(w, "plan_hash");
-    weir_cbor_bytes(w, set->plan->hashes.plan, WEIR_HASH_SIZE);
+    weir_cbor_pair_text(w, "format", "weir-commit/1");
+    weir_cbor_pair_uint(w, "position", options->position);
+    weir_cbor_pair_bytes(w, "plan_hash", set->plan->hashes.plan, WEIR_HASH_SIZE);
     return weir_cbor_finish(w, error);
 }
 
