@@ -63,6 +63,12 @@ model_id model_parameter(model *m, const char *name, model_shape shape) {
     return model_tensor(m, name, WEIR_ROLE_PARAMETER, m->type, shape);
 }
 
+model_id model_part(model *m, const char *name, const char *part, model_shape shape) {
+    char whole[MODEL_NAME_MAX];
+    snprintf(whole, sizeof whole, "%s.%s", name, part);
+    return model_parameter(m, whole, shape);
+}
+
 model_id model_apply_with(model *m, model_traits traits, const char *name, const char *op, model_shape shape,
                           const model_id *const *inputs, size_t count) {
     weir_text names[8];
@@ -91,15 +97,13 @@ model_id model_apply(model *m, const char *name, const char *op, model_shape sha
 
 model_id model_linear(model *m, const char *name, model_shape shape, const model_id *x, uint64_t from,
                       uint64_t to, bool with_bias) {
-    char part[MODEL_NAME_MAX];
-    snprintf(part, sizeof part, "%s.weight", name);
-    model_id weight = model_parameter(m, part, SHAPE(from, to));
+    char inner[MODEL_NAME_MAX];
+    model_id weight = model_part(m, name, "weight", SHAPE(from, to));
     if (!with_bias)
         return model_apply(m, name, "matmul", shape, x, &weight, NULL);
-    snprintf(part, sizeof part, "%s.bias", name);
-    model_id bias = model_parameter(m, part, SHAPE(to));
-    snprintf(part, sizeof part, "%s.product", name);
-    model_id product = model_apply(m, part, "matmul", shape, x, &weight, NULL);
+    model_id bias = model_part(m, name, "bias", SHAPE(to));
+    snprintf(inner, sizeof inner, "%s.product", name);
+    model_id product = model_apply(m, inner, "matmul", shape, x, &weight, NULL);
     return model_apply(m, name, "bias_add", shape, &product, &bias, NULL);
 }
 
@@ -115,4 +119,13 @@ weir_status model_finish(model *m, const model_id *output, weir_graph **graph) {
     }
     *graph = m->graph;
     return WEIR_OK;
+}
+
+weir_status model_finish_logits(model *m, const model_options *options, const model_id *logits,
+                                model_shape labels, weir_graph **graph) {
+    if (options->logits)
+        return model_finish(m, logits, graph);
+    model_id given = model_tensor(m, "labels", WEIR_ROLE_INPUT, WEIR_TENSOR_I64, labels);
+    model_id loss = model_apply(m, "loss", "cross_entropy", SCALAR, logits, &given, NULL);
+    return model_finish(m, &loss, graph);
 }

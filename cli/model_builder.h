@@ -64,6 +64,8 @@ void model_set_prefix(model *m, const char *prefix, uint64_t number);
 model_id model_tensor(model *m, const char *name, weir_tensor_role role, weir_tensor_type type,
                       model_shape shape);
 model_id model_parameter(model *m, const char *name, model_shape shape);
+/* The parameter "NAME.PART" of an operator. */
+model_id model_part(model *m, const char *name, const char *part, model_shape shape);
 
 /* An operator of one, two or three inputs; `c` and `b` are NULL if there are fewer. */
 model_id model_apply(model *m, const char *name, const char *op, model_shape shape, const model_id *a,
@@ -77,6 +79,10 @@ model_id model_linear(model *m, const char *name, model_shape shape, const model
 
 /* Names the output and gives the graph away, or frees it. */
 WEIR_CHECKED weir_status model_finish(model *m, const model_id *output, weir_graph **graph);
+
+/* The same at the logits, or at their loss against labels of that shape. */
+WEIR_CHECKED weir_status model_finish_logits(model *m, const model_options *options, const model_id *logits,
+                                             model_shape labels, weir_graph **graph);
 
 WEIR_CHECKED weir_status model_refuse(weir_error *error, const char *what, const char *given,
                                       const char *choices);

@@ -1,9 +1,6 @@
 /* GPT-2 (small to XL) and Llama (7B to 405B) as their papers and published weights have them: every
  * projection, norm, residual and activation is an operator, so that a plan shows what a training step
  * keeps. */
-#include <stdio.h>
-#include <string.h>
-
 #include "model_builder.h"
 
 /* ---- What both share --------------------------------------------------------------------------- */
@@ -26,16 +23,6 @@ static model_id attend(model *m, const attention_shape *a, const model_id *q, co
     return model_apply(m, "attn.context", "matmul", context, &probabilities, v, NULL);
 }
 
-/* The end of a language model: logits, and the loss against the labels. */
-static weir_status finish_head(model *m, const model_options *options, const model_id *logits, uint64_t batch,
-                               uint64_t sequence, weir_graph **graph) {
-    if (options->logits)
-        return model_finish(m, logits, graph);
-    model_id labels = model_tensor(m, "labels", WEIR_ROLE_INPUT, WEIR_TENSOR_I64, SHAPE(batch, sequence));
-    model_id loss = model_apply(m, "loss", "cross_entropy", SCALAR, logits, &labels, NULL);
-    return model_finish(m, &loss, graph);
-}
-
 /* ---- GPT-2 ------------------------------------------------------------------------------------- */
 
 typedef struct gpt2_size {
@@ -47,11 +34,8 @@ static const gpt2_size gpt2_sizes[] = {
     {"small", 12, 768, 12}, {"medium", 24, 1024, 16}, {"large", 36, 1280, 20}, {"xl", 48, 1600, 25}};
 
 static model_id gpt2_norm(model *m, const char *name, model_shape shape, const model_id *x, uint64_t width) {
-    char part[MODEL_NAME_MAX];
-    snprintf(part, sizeof part, "%s.weight", name);
-    model_id weight = model_parameter(m, part, SHAPE(width));
-    snprintf(part, sizeof part, "%s.bias", name);
-    model_id bias = model_parameter(m, part, SHAPE(width));
+    model_id weight = model_part(m, name, "weight", SHAPE(width));
+    model_id bias = model_part(m, name, "bias", SHAPE(width));
     return model_apply(m, name, "layernorm", shape, x, &weight, &bias);
 }
 
@@ -109,7 +93,7 @@ weir_status model_gpt2(const model_options *options, weir_graph **graph, weir_er
     model_set_prefix(m, "", 0);
     x = gpt2_norm(m, "ln_f", hidden, &x, size->width);
     model_id logits = model_apply(m, "logits", "matmul", SHAPE(batch, sequence, VOCABULARY), &x, &wte, NULL);
-    return finish_head(m, options, &logits, batch, sequence, graph);
+    return model_finish_logits(m, options, &logits, SHAPE(batch, sequence), graph);
 }
 
 /* ---- Llama ------------------------------------------------------------------------------------- */
@@ -126,9 +110,7 @@ static const llama_size llama_sizes[] = {{"7b", 32, 4096, 32, 32, 11008, 32000, 
                                          {"405b", 126, 16384, 128, 8, 53248, 128256, 8192}};
 
 static model_id llama_norm(model *m, const char *name, model_shape shape, const model_id *x, uint64_t width) {
-    char part[MODEL_NAME_MAX];
-    snprintf(part, sizeof part, "%s.weight", name);
-    model_id weight = model_parameter(m, part, SHAPE(width));
+    model_id weight = model_part(m, name, "weight", SHAPE(width));
     return model_apply(m, name, "rmsnorm", shape, x, &weight, NULL);
 }
 
@@ -196,5 +178,5 @@ weir_status model_llama(const model_options *options, weir_graph **graph, weir_e
     x = llama_norm(m, "norm", hidden, &x, size->width);
     model_id logits = model_linear(m, "lm_head", SHAPE(batch, sequence, size->vocabulary), &x, size->width,
                                    size->vocabulary, false);
-    return finish_head(m, options, &logits, batch, sequence, graph);
+    return model_finish_logits(m, options, &logits, SHAPE(batch, sequence), graph);
 }

@@ -1,6 +1,5 @@
 /* ResNet-18 to 152 and the U-Net of Ronneberger et al. (with padding, so that sizes halve exactly). */
 #include <stdio.h>
-#include <string.h>
 
 #include "model_builder.h"
 
@@ -20,10 +19,8 @@ static uint64_t shrunk(uint64_t side, uint64_t stride) {
 
 static map convolve(model *m, const char *name, const map *x, uint64_t channels, uint64_t kernel,
                     uint64_t stride) {
-    char part[MODEL_NAME_MAX];
     map y = {.batch = x->batch, .channels = channels, .side = shrunk(x->side, stride)};
-    snprintf(part, sizeof part, "%s.weight", name);
-    model_id weight = model_parameter(m, part, SHAPE(channels, x->channels, kernel, kernel));
+    model_id weight = model_part(m, name, "weight", SHAPE(channels, x->channels, kernel, kernel));
     y.id = model_apply(m, name, "conv", shape_of(&y), &x->id, &weight, NULL);
     return y;
 }
@@ -129,11 +126,7 @@ weir_status model_resnet(const model_options *options, weir_graph **graph, weir_
     model_id pooled =
         model_apply_with(m, averaging, "avgpool", "avgpool", SHAPE(x.batch, x.channels), &input, 1);
     model_id logits = model_linear(m, "fc", SHAPE(x.batch, CLASSES), &pooled, x.channels, CLASSES, true);
-    if (options->logits)
-        return model_finish(m, &logits, graph);
-    model_id labels = model_tensor(m, "labels", WEIR_ROLE_INPUT, WEIR_TENSOR_I64, SHAPE(x.batch));
-    model_id loss = model_apply(m, "loss", "cross_entropy", SCALAR, &logits, &labels, NULL);
-    return model_finish(m, &loss, graph);
+    return model_finish_logits(m, options, &logits, SHAPE(x.batch), graph);
 }
 
 /* ---- U-Net ------------------------------------------------------------------------------------- */
@@ -188,10 +181,5 @@ weir_status model_unet(const model_options *options, weir_graph **graph, weir_er
     }
     model_set_prefix(&m, "", 0);
     map logits = convolve(&m, "logits", &x, UNET_CLASSES, 1, 1);
-    if (options->logits)
-        return model_finish(&m, &logits.id, graph);
-    model_id labels =
-        model_tensor(&m, "labels", WEIR_ROLE_INPUT, WEIR_TENSOR_I64, SHAPE(x.batch, x.side, x.side));
-    model_id loss = model_apply(&m, "loss", "cross_entropy", SCALAR, &logits.id, &labels, NULL);
-    return model_finish(&m, &loss, graph);
+    return model_finish_logits(&m, options, &logits.id, SHAPE(x.batch, x.side, x.side), graph);
 }

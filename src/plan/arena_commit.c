@@ -32,10 +32,9 @@ void weir_plan__arena_note_write(weir_arenas *arenas, uint32_t tensor) {
 
 weir_status weir_arenas_written(weir_arenas *arenas, const char *id, size_t id_size, weir_error *error) {
     uint32_t tensor = 0;
-    weir_status status = weir_plan__arena_tensor(arenas, id, id_size, COMMIT_OPERATOR, &tensor, error);
-    if (status == WEIR_OK)
-        weir_plan__arena_note_write(arenas, tensor);
-    return status;
+    WEIR__TRY(weir_plan__arena_tensor(arenas, id, id_size, COMMIT_OPERATOR, &tensor, error));
+    weir_plan__arena_note_write(arenas, tensor);
+    return WEIR_OK;
 }
 
 static bool is_live(const weir_plan__row *row, uint32_t arena, uint64_t position) {
@@ -97,33 +96,27 @@ static weir_status write_arena(const weir_arenas *set, uint32_t a, const weir_co
         weir_cbor_uint(w, row->offset);
         weir_cbor_uint(w, row->size);
     }
-    weir_plan__put(w, "epoch", arena->epoch + (arena->written > 0));
-    weir_plan__put(w, "written", arena->written);
+    weir_cbor_pair_uint(w, "epoch", arena->epoch + (arena->written > 0));
+    weir_cbor_pair_uint(w, "written", arena->written);
     if (!options->with_contents)
         return WEIR_OK;
     uint8_t hash[WEIR_HASH_SIZE];
     weir_status status = hash_contents(set, a, options->position, hash, error);
-    weir_cbor_text(w, "contents");
-    weir_cbor_bytes(w, hash, sizeof hash);
+    weir_cbor_pair_bytes(w, "contents", hash, sizeof hash);
     return status;
 }
 
 static weir_status write_state(weir_arenas *set, const weir_commit_options *options, weir_cbor_writer *w,
                                weir_error *error) {
-    weir_status status = WEIR_OK;
     weir_cbor_map(w, 5);
-    weir_plan__put(w, "batch", options->batch);
+    weir_cbor_pair_uint(w, "batch", options->batch);
     weir_cbor_text(w, "arenas");
     weir_cbor_map(w, set->arena_count);
-    for (uint32_t a = 0; a < set->arena_count && status == WEIR_OK; a++)
-        status = write_arena(set, a, options, w, error);
-    if (status != WEIR_OK)
-        return status;
-    weir_cbor_text(w, "format");
-    weir_cbor_text(w, "weir-commit/1");
-    weir_plan__put(w, "position", options->position);
-    weir_cbor_text(w, "plan_hash");
-    weir_cbor_bytes(w, set->plan->hashes.plan, WEIR_HASH_SIZE);
+    for (uint32_t a = 0; a < set->arena_count; a++)
+        WEIR__TRY(write_arena(set, a, options, w, error));
+    weir_cbor_pair_text(w, "format", "weir-commit/1");
+    weir_cbor_pair_uint(w, "position", options->position);
+    weir_cbor_pair_bytes(w, "plan_hash", set->plan->hashes.plan, WEIR_HASH_SIZE);
     return weir_cbor_finish(w, error);
 }
 

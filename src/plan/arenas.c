@@ -116,46 +116,41 @@ static weir_status fill(const weir_memory *memory, uint8_t *data, size_t size, u
     uint8_t encoded[8];
     uint8_t chunk[FILL_CHUNK];
     weir__blake3 hasher;
-    weir_status status = WEIR_OK;
     weir__blake3_of(token, token_size, key);
     weir__store64(encoded, handle);
     weir__blake3_init_keyed(&hasher, key);
     weir__blake3_update(&hasher, "tmmu_fill", 9);
     weir__blake3_update(&hasher, encoded, sizeof encoded);
-    for (size_t at = 0; at < size && status == WEIR_OK; at += FILL_CHUNK) {
+    for (size_t at = 0; at < size; at += FILL_CHUNK) {
         size_t part = size - at < FILL_CHUNK ? size - at : FILL_CHUNK;
         weir__blake3_final_seek(&hasher, at, chunk, part);
-        status = weir__memory_write(memory, data + at, chunk, part, error);
+        WEIR__TRY(weir__memory_write(memory, data + at, chunk, part, error));
     }
-    return status;
+    return WEIR_OK;
 }
 
 static weir_status open_set(weir_arenas *set, const weir_arenas_options *options, weir_error *error) {
     set->arenas = weir__allocate_zero(set->env, set->arena_count, sizeof *set->arenas);
     if (!set->arenas)
         return weir__out_of_memory(error, WEIR_PLAN__ARENA_OPERATOR, set->arena_count * sizeof *set->arenas);
-    weir_status status = list_slots(set, error);
-    if (status == WEIR_OK)
-        status = list_addresses(set, error);
-    for (uint32_t a = 0; status == WEIR_OK && a < set->arena_count; a++)
-        status = weir_plan__arena_map(set, a, options, error);
-    if (status != WEIR_OK || !options->fill_token || options->is_empty)
-        return status;
-    for (uint32_t a = 0; a < set->arena_count && status == WEIR_OK; a++)
-        status = fill(&set->memory, set->arenas[a].base, set->arenas[a].size, a, options->fill_token,
-                      options->fill_token_size, error);
-    return status;
+    WEIR__TRY(list_slots(set, error));
+    WEIR__TRY(list_addresses(set, error));
+    for (uint32_t a = 0; a < set->arena_count; a++)
+        WEIR__TRY(weir_plan__arena_map(set, a, options, error));
+    if (!options->fill_token || options->is_empty)
+        return WEIR_OK;
+    for (uint32_t a = 0; a < set->arena_count; a++)
+        WEIR__TRY(fill(&set->memory, set->arenas[a].base, set->arenas[a].size, a, options->fill_token,
+                       options->fill_token_size, error));
+    return WEIR_OK;
 }
 
 weir_status weir_arenas_open(const weir_env *env, const weir_plan *plan, const weir_arenas_options *given,
                              weir_arenas **arenas, weir_error *error) {
     weir_arenas_options options;
-    weir_status status =
-        WEIR__TAKE_OPTIONS(options, given, weir_arenas_options, WEIR_PLAN__ARENA_OPERATOR, error);
-    if (status == WEIR_OK && options.fill_token)
-        status = check_token(options.fill_token, options.fill_token_size, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_arenas_options, WEIR_PLAN__ARENA_OPERATOR, error));
+    if (options.fill_token)
+        WEIR__TRY(check_token(options.fill_token, options.fill_token_size, error));
     env = weir__env_or_default(env);
     weir_arenas *set = weir__allocate_zero(env, 1, sizeof *set);
     if (!set)
@@ -165,9 +160,9 @@ weir_status weir_arenas_open(const weir_env *env, const weir_plan *plan, const w
     set->plan = copy_plan(env, plan);
     set->arena_count = plan->arena_count;
     weir_cbor_writer_memory(&set->sealed, env);
-    status = set->plan
-                 ? open_set(set, &options, error)
-                 : weir__out_of_memory(error, WEIR_PLAN__ARENA_OPERATOR, plan->count * sizeof *plan->rows);
+    weir_status status =
+        set->plan ? open_set(set, &options, error)
+                  : weir__out_of_memory(error, WEIR_PLAN__ARENA_OPERATOR, plan->count * sizeof *plan->rows);
     if (status != WEIR_OK) {
         weir_arenas_close(set);
         return status;
@@ -228,26 +223,21 @@ weir_status weir_plan__arena_tensor(const weir_arenas *arenas, const char *id, s
 weir_status weir_arenas_tensor(const weir_arenas *arenas, const char *id, size_t id_size, void **memory,
                                size_t *size, weir_error *error) {
     uint32_t tensor = 0;
-    weir_status status =
-        weir_plan__arena_tensor(arenas, id, id_size, WEIR_PLAN__ARENA_OPERATOR, &tensor, error);
-    if (status == WEIR_OK)
-        locate(arenas, tensor, memory, size);
-    return status;
+    WEIR__TRY(weir_plan__arena_tensor(arenas, id, id_size, WEIR_PLAN__ARENA_OPERATOR, &tensor, error));
+    locate(arenas, tensor, memory, size);
+    return WEIR_OK;
 }
 
 weir_status weir_arenas_tensor_at(const weir_arenas *arenas, const char *id, size_t id_size,
                                   uint64_t position, void **memory, size_t *size, weir_error *error) {
     uint32_t tensor = 0;
-    weir_status status =
-        weir_plan__arena_tensor(arenas, id, id_size, WEIR_PLAN__ARENA_OPERATOR, &tensor, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_plan__arena_tensor(arenas, id, id_size, WEIR_PLAN__ARENA_OPERATOR, &tensor, error));
     const weir_plan__row *row = &arenas->plan->rows[tensor];
     if (position < row->birth || position >= row->death) {
-        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__ARENA_OPERATOR,
-                            "the tensor '%.*s' is not live at position %llu: it is born at %u and dies at %u",
-                            (int)(id_size < 120 ? id_size : 120), id, (unsigned long long)position,
-                            row->birth, row->death);
+        weir_status status = weir__fail(
+            error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__ARENA_OPERATOR,
+            "the tensor '%.*s' is not live at position %llu: it is born at %u and dies at %u",
+            (int)(id_size < 120 ? id_size : 120), id, (unsigned long long)position, row->birth, row->death);
         weir__note_uint(error, "position", position);
         return status;
     }
@@ -316,15 +306,14 @@ weir_status weir_arenas_resolve(const weir_arenas *arenas, const char *arena, si
                                 weir_error *error) {
     const weir_plan__mapped *found = NULL;
     uint32_t slot = 0;
-    weir_status status = find_address(arenas, arena, arena_size, address, &found, &slot, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(find_address(arenas, arena, arena_size, address, &found, &slot, error));
     uint32_t tensor = live_at(arenas, found->first_slot + slot, position);
     if (tensor == WEIR__NO_NAME) {
-        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__ARENA_OPERATOR,
-                            "slot %u of the arena '%.*s' has no live tensor at position %llu; it is used "
-                            "before birth or after death",
-                            slot, WEIR_PLAN__SHOW(found->name), (unsigned long long)position);
+        weir_status status =
+            weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__ARENA_OPERATOR,
+                       "slot %u of the arena '%.*s' has no live tensor at position %llu; it is used "
+                       "before birth or after death",
+                       slot, WEIR_PLAN__SHOW(found->name), (unsigned long long)position);
         weir__note_uint(error, "position", position);
         return status;
     }
@@ -360,8 +349,8 @@ static weir_status zero_tensor(weir_arenas *arenas, uint32_t tensor, weir_error 
 
 weir_status weir_arenas_zero(weir_arenas *arenas, const char *id, size_t id_size, weir_error *error) {
     uint32_t tensor = 0;
-    weir_status status = weir_plan__arena_tensor(arenas, id, id_size, ZERO_OPERATOR, &tensor, error);
-    return status ? status : zero_tensor(arenas, tensor, error);
+    WEIR__TRY(weir_plan__arena_tensor(arenas, id, id_size, ZERO_OPERATOR, &tensor, error));
+    return zero_tensor(arenas, tensor, error);
 }
 
 weir_status weir_arenas_debug_fill(weir_arenas *arenas, const char *id, size_t id_size, const uint8_t *token,
@@ -369,13 +358,9 @@ weir_status weir_arenas_debug_fill(weir_arenas *arenas, const char *id, size_t i
     uint32_t tensor = 0;
     void *memory = NULL;
     size_t size = 0;
-    weir_status status = check_token(token, token_size, error);
-    if (status == WEIR_OK)
-        status = weir_plan__arena_tensor(arenas, id, id_size, FILL_OPERATOR, &tensor, error);
-    if (status == WEIR_OK)
-        status = locate_memory(arenas, tensor, FILL_OPERATOR, &memory, &size, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(check_token(token, token_size, error));
+    WEIR__TRY(weir_plan__arena_tensor(arenas, id, id_size, FILL_OPERATOR, &tensor, error));
+    WEIR__TRY(locate_memory(arenas, tensor, FILL_OPERATOR, &memory, &size, error));
     const weir_plan__row *row = &arenas->plan->rows[tensor];
     size_t slot = arenas->plan->arenas[row->arena].first_slot + row->slot;
     weir_plan__arena_note_write(arenas, tensor);
@@ -398,13 +383,13 @@ weir_status weir_arenas_commit(weir_arenas *arenas, uint64_t batch, uint8_t stat
 
 weir_status weir_arenas_prepare(weir_arenas *arenas, uint64_t batch, uint8_t state_hash[WEIR_HASH_SIZE],
                                 weir_error *error) {
-    weir_status status = WEIR_OK;
+    const weir_plan *plan = arenas->plan;
     void *memory;
     size_t size;
-    for (uint32_t i = 0; i < arenas->plan->count && status == WEIR_OK; i++)
-        status = locate_memory(arenas, arenas->plan->sorted[i], ZERO_OPERATOR, &memory, &size, error);
-    for (uint32_t i = 0; i < arenas->plan->count && status == WEIR_OK; i++)
-        if (!weir_plan__is_alias(arenas->plan, arenas->plan->sorted[i]))
-            status = zero_tensor(arenas, arenas->plan->sorted[i], error);
-    return status ? status : weir_arenas_commit(arenas, batch, state_hash, error);
+    for (uint32_t i = 0; i < plan->count; i++)
+        WEIR__TRY(locate_memory(arenas, plan->sorted[i], ZERO_OPERATOR, &memory, &size, error));
+    for (uint32_t i = 0; i < plan->count; i++)
+        if (!weir_plan__is_alias(plan, plan->sorted[i]))
+            WEIR__TRY(zero_tensor(arenas, plan->sorted[i], error));
+    return weir_arenas_commit(arenas, batch, state_hash, error);
 }

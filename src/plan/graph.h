@@ -13,12 +13,6 @@
 /* A text in a message: at most 120 bytes of it, for "%.*s". */
 #define WEIR_PLAN__SHOW(name) ((int)((name).size < 120 ? (name).size : 120)), (name).data
 
-/* A key and its value. */
-static inline void weir_plan__put(weir_cbor_writer *w, const char *key, uint64_t value) {
-    weir_cbor_text(w, key);
-    weir_cbor_uint(w, value);
-}
-
 /* The names of arenas that roles imply; their indexes in graph->arenas are these. */
 enum {
     WEIR_PLAN__ARENA_PARAMETERS,

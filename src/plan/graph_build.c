@@ -265,12 +265,9 @@ weir_status weir_graph_add_node(weir_graph *graph, const weir_node_info *info, w
                           "%s: two nodes have the id '%.*s'; ids must be unique", graph->source,
                           WEIR_PLAN__SHOW(info->id));
     uint32_t *to = graph->edges + graph->edge_count;
-    weir_status status = find_tensors(graph, info->id, "reads", info->inputs, info->input_count, to, error);
-    if (status == WEIR_OK)
-        status = find_tensors(graph, info->id, "writes", info->outputs, info->output_count,
-                              to + info->input_count, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(find_tensors(graph, info->id, "reads", info->inputs, info->input_count, to, error));
+    WEIR__TRY(find_tensors(graph, info->id, "writes", info->outputs, info->output_count,
+                           to + info->input_count, error));
     if (weir__names_add(graph->env, &graph->ops, info->op.data, info->op.size, &op) == WEIR__NAME_NO_MEMORY ||
         weir__names_add(graph->env, &graph->node_ids, info->id.data, info->id.size, &index) ==
             WEIR__NAME_NO_MEMORY)
@@ -436,13 +433,11 @@ static weir_status check_producers(weir_graph *graph, weir_error *error) {
 weir_status weir_graph_finish(weir_graph *graph, weir_error *error) {
     if (graph->is_finished)
         return refuse_finished(graph, error);
-    weir_status status = check_producers(graph, error);
-    if (status == WEIR_OK)
-        status = weir_plan__graph_check_aliases(graph, error);
-    if (status == WEIR_OK)
-        status = weir_plan__graph_compute_hash(graph, error);
-    graph->is_finished = status == WEIR_OK;
-    return status;
+    WEIR__TRY(check_producers(graph, error));
+    WEIR__TRY(weir_plan__graph_check_aliases(graph, error));
+    WEIR__TRY(weir_plan__graph_compute_hash(graph, error));
+    graph->is_finished = true;
+    return WEIR_OK;
 }
 
 /* ---- Accessors --------------------------------------------------------------------------------- */

@@ -351,11 +351,10 @@ weir_status weir_plan__analyze_liveness(const weir_graph *graph, weir_plan *plan
         return weir__out_of_memory(error, LIVENESS_OPERATOR,
                                    weir_plan__graph_tensor_count(graph) * sizeof *plan->rows);
     fill_rows(graph, plan, l);
-    weir_status status = gradients > 0 ? add_gradients(graph, plan, l, error) : WEIR_OK;
-    if (status == WEIR_OK && l->shares_places)
-        status = check_writes(graph, plan, l, error);
-    if (status != WEIR_OK)
-        return status;
+    if (gradients > 0)
+        WEIR__TRY(add_gradients(graph, plan, l, error));
+    if (l->shares_places)
+        WEIR__TRY(check_writes(graph, plan, l, error));
     for (uint32_t i = 0; i < plan->count; i++) { /* owners live as long as what lies in their place */
         weir_plan__row *owner = &plan->rows[plan->rows[i].owner];
         owner->death = larger(owner->death, plan->rows[i].death);

@@ -120,11 +120,10 @@ static void keep_better_parts(packing *p) {
 static weir_status try_fit(packing *p, weir_pack__fit_order order, weir_error *error) {
     uint64_t peak;
     uint64_t start = p->steps;
-    weir_status status = weir_pack__fit(p->env, &p->sweep, order, p->trial, &peak, &p->steps, error);
+    WEIR__TRY(weir_pack__fit(p->env, &p->sweep, order, p->trial, &peak, &p->steps, error));
     p->fit_cost = p->steps - start;
-    if (!status)
-        keep_better_parts(p);
-    return status;
+    keep_better_parts(p);
+    return WEIR_OK;
 }
 
 static part_record *highest_part(packing *p) {
@@ -159,10 +158,9 @@ enum { PLAIN_FITS = 4, FITS = sizeof fit_orders / sizeof fit_orders[0] };
 
 /* The fits [from, to), as long as another one like the last is within the limit. */
 static weir_status fit_range(packing *p, unsigned from, unsigned to, uint64_t limit, weir_error *error) {
-    weir_status status = WEIR_OK;
-    for (unsigned i = from; i < to && !status && !is_done(p) && p->steps + p->fit_cost <= limit; i++)
-        status = try_fit(p, fit_orders[i], error);
-    return status;
+    for (unsigned i = from; i < to && !is_done(p) && p->steps + p->fit_cost <= limit; i++)
+        WEIR__TRY(try_fit(p, fit_orders[i], error));
+    return WEIR_OK;
 }
 
 static weir_status fit_plain(packing *p, uint64_t limit, weir_error *error) {
@@ -280,16 +278,15 @@ static weir_status open_search(packing *p, const part_record *record, weir_error
 
 /* Corner searches over the highest part, and over the one that is the highest then. */
 static weir_status search_corners(packing *p, uint64_t limit, weir_error *error) {
-    weir_status status = WEIR_OK;
-    for (bool better = true; !status && better && !is_done(p) && p->steps < limit;) {
+    for (bool better = true; better && !is_done(p) && p->steps < limit;) {
         part_record *record = highest_part(p);
         p->steps += p->part_count;
-        status = open_search(p, record, error);
-        if (status || p->search.part.oversized)
-            return status;
+        WEIR__TRY(open_search(p, record, error));
+        if (p->search.part.oversized)
+            return WEIR_OK;
         p->search.peak = record->peak;
         p->search.steps = p->steps;
-        status = weir_pack__search_part(&p->search, limit, p->level >= HARD_LEVEL, error);
+        WEIR__TRY(weir_pack__search_part(&p->search, limit, p->level >= HARD_LEVEL, error));
         p->steps = p->search.steps;
         record->proven = p->search.proven;
         better = p->search.peak < record->peak;
@@ -299,7 +296,7 @@ static weir_status search_corners(packing *p, uint64_t limit, weir_error *error)
                    p->search.part.count * sizeof *p->offsets);
         }
     }
-    return status;
+    return WEIR_OK;
 }
 
 /* ---- Strategies: fusion ------------------------------------------------------------------------ */
@@ -341,19 +338,18 @@ static weir_status open_fusion(packing *p, weir_error *error) {
 /* The same problem over fewer, larger rows. */
 static weir_status search_fused(packing *p, uint64_t limit, weir_error *error) {
     uint64_t start = p->steps;
-    weir_status status = p->has_fusion ? WEIR_OK : open_fusion(p, error);
+    if (!p->has_fusion)
+        WEIR__TRY(open_fusion(p, error));
     limit += p->steps - start;
     packing *fused = p->fused;
-    if (status || !fused)
-        return status;
+    if (!fused)
+        return WEIR_OK;
     uint64_t before = fused->has_layout ? highest_part(fused)->peak : UINT64_MAX;
     uint64_t target = p->target / fused->sweep.unit;
     fused->target = target > fused->sweep.lower_bound ? target : fused->sweep.lower_bound;
     fused->steps = p->steps;
-    status = advance(fused, p->level, limit, error);
+    WEIR__TRY(advance(fused, p->level, limit, error));
     p->steps = fused->steps;
-    if (status)
-        return status;
     p->is_better = highest_part(fused)->peak < before;
     for (uint32_t i = 0; i < fused->sweep.count; i++)
         fused->trial[fused->sweep.rows[i].origin] = fused->offsets[i] * fused->sweep.unit;
@@ -432,17 +428,16 @@ static weir_status run_round(packing *p, uint64_t limit, weir_error *error) {
 /* Takes the packing up to a level, or on in the level that it has reached. A level of a large problem is run
  * in rounds, so that the steps go where they pay. */
 static weir_status advance(packing *p, uint32_t level, uint64_t limit, weir_error *error) {
-    weir_status status = WEIR_OK;
     if (!p->has_layout)
-        status = try_fit(p, (weir_pack__fit_order){.from = WEIR_PACK__FIT_FORWARD}, error);
+        WEIR__TRY(try_fit(p, (weir_pack__fit_order){.from = WEIR_PACK__FIT_FORWARD}, error));
     p->has_layout = true;
     do {
         p->level += p->level < level;
         unsigned rounds = p->sweep.count >= LARGE && p->level > 1 ? LARGE_ROUNDS : 1;
-        for (; !status && rounds > 0 && !is_done(p) && p->steps < limit; rounds--)
-            status = run_round(p, rounds == 1 ? limit : p->steps + (limit - p->steps) / 2, error);
-    } while (!status && p->level < level);
-    return status;
+        for (; rounds > 0 && !is_done(p) && p->steps < limit; rounds--)
+            WEIR__TRY(run_round(p, rounds == 1 ? limit : p->steps + (limit - p->steps) / 2, error));
+    } while (p->level < level);
+    return WEIR_OK;
 }
 
 /* ---- The result -------------------------------------------------------------------------------- */
@@ -509,9 +504,7 @@ static void order_equals(packing *p) {
 
 static weir_status open_packing(packing *p, const weir_buffer *buffers, size_t count, const uint32_t *rank,
                                 weir_error *error) {
-    weir_status status = weir_pack__sweep_open(p->env, buffers, count, rank, &p->sweep, error);
-    if (status)
-        return status;
+    WEIR__TRY(weir_pack__sweep_open(p->env, buffers, count, rank, &p->sweep, error));
     p->is_large |= p->sweep.count >= LARGE;
     p->part_count = count_parts(&p->sweep, NULL);
     p->parts = weir__allocate(p->env, p->part_count, sizeof *p->parts);

@@ -107,9 +107,8 @@ static uint64_t floor_of(const weir_pack__part_search *search) {
  * tried low and high. */
 static weir_status search_soft(weir_pack__part_search *search, uint64_t limit, weir_error *error) {
     enum { COUNT = 10, PATIENCE = 20, EIGHTHS = 7, STRIDE = 4 };
-    weir_status status = WEIR_OK;
     weir_pack__search_end end;
-    for (unsigned round = 0; !status && !is_done(search, limit); round++) {
+    for (unsigned round = 0; !is_done(search, limit); round++) {
         uint64_t low = floor_of(search);
         unsigned eighths = 1 + (search->is_of_large ? search->round++ * STRIDE : round) % EIGHTHS;
         unsigned count = affordable(search, limit, COUNT, search->dive);
@@ -120,9 +119,9 @@ static weir_status search_soft(weir_pack__part_search *search, uint64_t limit, w
                                        .budget = share < 4 * search->dive ? share : 4 * search->dive,
                                        .soft = true,
                                        .patience = PATIENCE};
-        status = run_batch(search, soft, count, search->target, &end, error);
+        WEIR__TRY(run_batch(search, soft, count, search->target, &end, error));
     }
-    return status;
+    return WEIR_OK;
 }
 
 /* One pass of bisection. Capacities that a search did not settle count as failed for this pass only. False
@@ -166,27 +165,26 @@ static weir_status search_dives(weir_pack__part_search *search, uint64_t limit, 
     weir_pack__search_task dive = {
         .capacity = floor_of(search), .budget = (limit - start) / count, .soft = true};
     weir_pack__search_end end;
-    weir_status status = run_batch(search, dive, count, search->target, &end, error);
+    WEIR__TRY(run_batch(search, dive, count, search->target, &end, error));
     search->dive = search->cycle = (search->steps - start) / count + 1;
-    return status;
+    return WEIR_OK;
 }
 
 weir_status weir_pack__search_part(weir_pack__part_search *search, uint64_t limit, bool with_hard,
                                    weir_error *error) {
     if (is_done(search, limit))
         return WEIR_OK;
-    weir_status status = search->layouts ? WEIR_OK : search_dives(search, limit, error);
-    if (status || !search->layouts)
-        return status;
-    bool going = with_hard;
-    for (; !status && going && !is_done(search, limit); search->cycle += search->cycle / 2) {
+    if (!search->layouts)
+        WEIR__TRY(search_dives(search, limit, error));
+    if (!search->layouts)
+        return WEIR_OK;
+    for (bool going = with_hard; going && !is_done(search, limit); search->cycle += search->cycle / 2) {
         uint64_t start = search->steps;
-        status = bisect(search, limit, &going, error);
+        WEIR__TRY(bisect(search, limit, &going, error));
         uint64_t soft_limit = search->steps + (search->steps - start);
-        if (!status)
-            status = search_soft(search, soft_limit < limit ? soft_limit : limit, error);
+        WEIR__TRY(search_soft(search, soft_limit < limit ? soft_limit : limit, error));
     }
-    return status ? status : search_soft(search, limit, error);
+    return search_soft(search, limit, error);
 }
 
 weir_status weir_pack__search_open(const weir_env *env, const weir_pack__row *rows, uint32_t count,

@@ -116,9 +116,7 @@ static weir_status check_buffers(const weir_buffer *buffers, size_t count, weir_
 weir_status weir_pack__sweep_open(const weir_env *env, const weir_buffer *buffers, size_t count,
                                   const uint32_t *rank, weir_pack__sweep *sweep, weir_error *error) {
     *sweep = (weir_pack__sweep){0};
-    weir_status status = check_buffers(buffers, count, sweep, error);
-    if (status)
-        return status;
+    WEIR__TRY(check_buffers(buffers, count, sweep, error));
     sweep->rows = weir__allocate(env, sweep->count, sizeof *sweep->rows);
     sweep->deaths = weir__allocate(env, sweep->count, sizeof *sweep->deaths);
     weir__record *records = weir__allocate(env, sweep->count, 2 * sizeof *records);

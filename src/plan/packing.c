@@ -43,11 +43,8 @@ weir_status weir_pack__ranked(const weir_env *env, const weir_buffer *buffers, s
                                .capacity = options.has_capacity ? options.capacity : UINT64_MAX,
                                .rank = rank};
     weir_pack__result found;
-    weir_status status = weir_pack__choose(options.strategies, &pack.without, error);
-    if (status == WEIR_OK)
-        status = pack_rounded(env, buffers, count, &pack, offsets, &found, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_pack__choose(options.strategies, &pack.without, error));
+    WEIR__TRY(pack_rounded(env, buffers, count, &pack, offsets, &found, error));
     if (options.has_capacity && found.peak > options.capacity)
         return weir_plan__report_too_small(
             (weir_text){"buffers", 7}, found.peak, options.capacity, found.lower_bound,

@@ -14,8 +14,7 @@
 
 void weir_plan__write_looks(const weir_plan *plan, weir__cbor_stream *stream, weir_cbor_writer *w) {
     weir_cbor_map(w, 3);
-    weir_cbor_text(w, "format");
-    weir_cbor_text(w, LOOKS_FORMAT);
+    weir_cbor_pair_text(w, "format", LOOKS_FORMAT);
     weir_cbor_text(w, "tensors");
     weir_cbor_map(w, plan->count);
     for (uint32_t i = 0; i < plan->count; i++) {
@@ -30,8 +29,7 @@ void weir_plan__write_looks(const weir_plan *plan, weir__cbor_stream *stream, we
             weir_cbor_uint(w, plan->dimensions[look->first_dimension + k]);
         weir__cbor_stream_drain(stream);
     }
-    weir_cbor_text(w, "plan_hash");
-    weir_cbor_bytes(w, plan->hashes.plan, WEIR_HASH_SIZE);
+    weir_cbor_pair_bytes(w, "plan_hash", plan->hashes.plan, WEIR_HASH_SIZE);
 }
 
 void weir_plan_write_tensors(const weir_plan *plan, weir_cbor_writer *w) {

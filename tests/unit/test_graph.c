@@ -258,6 +258,59 @@ static void test_round_trip(void **state) {
     }
 }
 
+/* What is written is what was given, without defaults, in the order in which people read it. */
+static void test_written_document(void **state) {
+    static const char given[] =
+        "{\"order\": [\"a\", \"b\", \"c\"], \"step\": \"backward\", \"outputs\": [\"y\"], \"nodes\": ["
+        "{\"outputs\": [\"v\"], \"inputs\": [\"x\"], \"op\": \"reshape\", \"id\": \"a\", \"inplace\": false},"
+        "{\"cost\": 0, \"saves\": \"both\", \"id\": \"b\", \"op\": \"own\", \"inputs\": [\"x\", \"w\"],"
+        " \"outputs\": [\"z\"]},"
+        "{\"id\": \"c\", \"op\": \"mul\", \"inputs\": [\"v\", \"z\"], \"outputs\": [\"y\", \"e\"], "
+        "\"inplace\": true,"
+        " \"saves\": \"output\"}],"
+        "\"tensors\": ["
+        "{\"role\": \"input\", \"dtype\": \"f32\", \"shape\": [4], \"id\": \"x\", \"arena\": \"scratch\"},"
+        "{\"role\": \"parameter\", \"id\": \"w\", \"dtype\": \"bf16\", \"shape\": [2, 2], \"arena\": "
+        "\"parameters\"},"
+        "{\"id\": \"v\", \"dtype\": \"f32\", \"shape\": [2, 2], \"alias_of\": \"x\", \"alias_offset\": 0,"
+        " \"arena\": \"scratch\", \"role\": \"activation\"},"
+        "{\"id\": \"z\", \"dtype\": \"f32\", \"shape\": [2], \"alias_of\": \"x\", \"alias_offset\": 8,"
+        " \"saved_for_backward\": true},"
+        "{\"id\": \"y\", \"dtype\": \"f32\", \"shape\": [], \"saved_for_backward\": false},"
+        "{\"id\": \"e\", \"dtype\": \"i4\", \"shape\": [\"9223372036854775808\", 0], \"role\": \"gradient\","
+        " \"arena\": \"activations\"}],"
+        "\"name\": \"\", \"format\": \"weir-graph/1\"}";
+    static const char expected[] =
+        "{\"format\": \"weir-graph/1\", \"name\": \"\", \"tensors\": ["
+        "{\"id\": \"x\", \"shape\": [4], \"dtype\": \"f32\", \"role\": \"input\", \"arena\": \"scratch\"}, "
+        "{\"id\": \"w\", \"shape\": [2, 2], \"dtype\": \"bf16\", \"role\": \"parameter\"}, "
+        "{\"id\": \"v\", \"shape\": [2, 2], \"dtype\": \"f32\", \"alias_of\": \"x\"}, "
+        "{\"id\": \"z\", \"shape\": [2], \"dtype\": \"f32\", \"alias_of\": \"x\", \"alias_offset\": 8, "
+        "\"saved_for_backward\": true}, "
+        "{\"id\": \"y\", \"shape\": [], \"dtype\": \"f32\", \"saved_for_backward\": false}, "
+        "{\"id\": \"e\", \"shape\": [\"9223372036854775808\", 0], \"dtype\": \"i4\", \"role\": \"gradient\","
+        " \"arena\": \"activations\"}], \"nodes\": ["
+        "{\"id\": \"a\", \"op\": \"reshape\", \"inputs\": [\"x\"], \"outputs\": [\"v\"], \"inplace\": "
+        "false}, "
+        "{\"id\": \"b\", \"op\": \"own\", \"inputs\": [\"x\", \"w\"], \"outputs\": [\"z\"], \"saves\": "
+        "\"both\", \"cost\": 0}, "
+        "{\"id\": \"c\", \"op\": \"mul\", \"inputs\": [\"v\", \"z\"], \"outputs\": [\"y\", \"e\"], "
+        "\"inplace\": true,"
+        " \"saves\": \"output\"}], \"outputs\": [\"y\"], \"step\": \"backward\", \"order\": [\"a\", \"b\", "
+        "\"c\"]}";
+    weir_error error;
+    weir_graph *graph;
+    weir_json_writer json;
+    (void)state;
+    assert_ok(weir_graph_read(NULL, given, sizeof given - 1, "given", &graph, &error), &error);
+    weir_json_writer_memory(&json, NULL);
+    weir_graph_write_json(graph, &json);
+    assert_ok(weir_json_finish(&json, &error), &error);
+    assert_string_equal(json.data, expected);
+    weir_json_release(&json);
+    weir_graph_close(graph);
+}
+
 /* Every prefix of a document is refused, and every single changed byte is refused or read as a graph. */
 static void test_damaged_documents(void **state) {
     (void)state;
@@ -334,6 +387,7 @@ int main(void) {
         cmocka_unit_test(test_refused_outputs_change_nothing),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_written_document),
         cmocka_unit_test(test_damaged_documents),
         cmocka_unit_test(test_reversed_declaration),
     };
