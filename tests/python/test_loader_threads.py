@@ -159,8 +159,10 @@ class Concurrency(LoaderTest):
 
         def hold() -> None:
             with loader._lock:  # as a thread does that waits for a batch
+                loader._is_waiting = True
                 holds.set()
                 may_end.wait()
+                loader._is_waiting = False
 
         thread = threading.Thread(target=hold)
         next(loader)
