@@ -131,10 +131,7 @@ static void write_head(weir_json_writer *w, const cli_batch_context *context, co
     cli_json_bool(w, "has_label_times", task->has_label_times);
     if (task->link.is_link)
         cli_json_text(w, "destination_table", info->tables[task->link.table].name);
-    cli_json_array(w, "drop_columns");
-    for (uint32_t i = 0; i < task->drop_column_count; i++)
-        weir_json_text(w, task->drop_columns[i]);
-    weir_json_end_array(w);
+    weir_json_pair_texts(w, "drop_columns", task->drop_columns, task->drop_column_count);
     weir_json_end_object(w);
     write_tables(w, context->store, task);
     cli_json_array(w, "edges");

@@ -130,11 +130,6 @@ static weir_status read_document(const char *path, weir_cbor_writer *out, weir_e
     return status;
 }
 
-static bool is_same_item(const uint8_t *left, const uint8_t *right) {
-    size_t size = (size_t)(weir_cbor_skip(left) - left);
-    return size == (size_t)(weir_cbor_skip(right) - right) && memcmp(left, right, size) == 0;
-}
-
 /* Whether two documents have the same members, the datasets aside; in *same_datasets, whether those too. */
 static bool has_same_settings(const weir_cbor_value *left, const weir_cbor_value *right,
                               bool *same_datasets) {
@@ -144,7 +139,7 @@ static bool has_same_settings(const weir_cbor_value *left, const weir_cbor_value
     bool is_same = true;
     weir_cbor_iterator it = weir_cbor_children(left), other_it = weir_cbor_children(right);
     while (weir_cbor_next(&it, &key, &value) && weir_cbor_next(&other_it, &other_key, &other)) {
-        bool is_equal = is_same_item(key.item, other_key.item) && is_same_item(value.item, other.item);
+        bool is_equal = weir_cbor_is_same(&key, &other_key) && weir_cbor_is_same(&value, &other);
         if (weir_cbor_is_text(&key, "datasets") && weir_cbor_is_text(&other_key, "datasets"))
             *same_datasets = is_equal;
         else if (!is_equal)

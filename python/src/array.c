@@ -3,6 +3,7 @@
  * An array knows its memory's owner and keeps it. It is a view for others to take: numpy through the buffer
  * protocol, torch and JAX through DLPack. What they make of it keeps the owner too (a buffer keeps the array,
  * a DLPack tensor keeps the owner itself), so a batch's slot is free only when the last of them is gone. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "dlpack.h"
@@ -160,26 +161,78 @@ static int array_getbuffer(PyObject *object, Py_buffer *view, int flags) {
 
 /* ---- DLPack ------------------------------------------------------------------------------------ */
 
-static bool fill_export(const array *self, py_export *export, dl_tensor *tensor) {
+/* One tensor that was handed out. A consumer that takes its capsule renames it and calls the deleter when it
+ * is done, from any thread; one that nobody took is freed with its capsule. */
+typedef struct handed_out {
+    union {
+        dl_managed plain;
+        dl_managed_versioned versioned;
+    } as;
+    py_shared *owner;
+    int64_t shape[PY_RANK_MAX];
+    int64_t strides[PY_RANK_MAX];
+} handed_out;
+
+static const char plain_name[] = "dltensor";
+static const char versioned_name[] = "dltensor_versioned";
+
+static void take_back(handed_out *self) {
+    py_drop(self->owner);
+    free(self);
+}
+
+static void delete_plain(dl_managed *self) {
+    take_back(self->context);
+}
+
+static void delete_versioned(dl_managed_versioned *self) {
+    take_back(self->context);
+}
+
+static void free_capsule(PyObject *capsule) {
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? versioned_name : plain_name;
+        if (PyCapsule_IsValid(capsule, name))
+            take_back(PyCapsule_GetPointer(capsule, name));
+    }
+}
+
+/* A capsule of the memory, its type called by a code of DLPack's. */
+static PyObject *hand_out(const array *self, bool is_versioned, uint8_t code) {
+    handed_out *out = calloc(1, sizeof *out);
+    if (!out)
+        return PyErr_NoMemory();
     for (int k = 0; k < self->rank; k++) {
         if (self->strides[k] < 0 || self->strides[k] % self->dtype->size != 0) {
             PyErr_SetString(PyExc_BufferError,
                             "DLPack shows neither fields inside wider records nor reversed arrays; copy them "
                             "first, as in torch.tensor(array.numpy())");
-            return false;
+            free(out);
+            return NULL;
         }
-        export->shape[k] = self->shape[k];
-        export->strides[k] = self->strides[k] / self->dtype->size;
+        out->shape[k] = self->shape[k];
+        out->strides[k] = self->strides[k] / self->dtype->size;
     }
-    export->owner = py_keep(self->owner);
-    *tensor =
-        (dl_tensor){.data = self->data,
-                    .device = {self->place ? self->place->type : DL_CPU, self->place ? self->place->id : 0},
-                    .ndim = self->rank,
-                    .dtype = {self->dtype->dlpack_code, (uint8_t)(8 * self->dtype->size), 1},
-                    .shape = export->shape,
-                    .strides = export->strides};
-    return true;
+    out->owner = py_keep(self->owner);
+    dl_tensor tensor = {
+        .data = self->data,
+        .device = {self->place ? self->place->type : DL_CPU, self->place ? self->place->id : 0},
+        .ndim = self->rank,
+        .dtype = {code, (uint8_t)(8 * self->dtype->size), 1},
+        .shape = out->shape,
+        .strides = out->strides};
+    if (is_versioned)
+        out->as.versioned = (dl_managed_versioned){.version = {1, 0},
+                                                   .context = out,
+                                                   .deleter = delete_versioned,
+                                                   .flags = self->is_writable ? 0 : DL_FLAG_READ_ONLY,
+                                                   .tensor = tensor};
+    else
+        out->as.plain = (dl_managed){.tensor = tensor, .context = out, .deleter = delete_plain};
+    PyObject *capsule = PyCapsule_New(out, is_versioned ? versioned_name : plain_name, free_capsule);
+    if (!capsule)
+        take_back(out);
+    return capsule;
 }
 
 /* Whether a consumer that says max_version=(major, minor) reads DLPack 1. */
@@ -241,28 +294,11 @@ static PyObject *array_dlpack(PyObject *object, PyObject *args, PyObject *kwargs
     int is_versioned = wants_versioned(max_version);
     if (is_versioned < 0 || !is_on(self, device) || !await_on(self, stream))
         return NULL;
-    py_export *export = py_export_new(is_versioned, !self->is_writable);
-    if (!export)
-        return NULL;
-    dl_tensor *tensor = is_versioned ? &export->as.versioned.tensor : &export->as.plain.tensor;
-    if (!fill_export(self, export, tensor)) {
-        py_export_discard(export);
-        return NULL;
-    }
-    return py_export_capsule(export, is_versioned);
+    return hand_out(self, is_versioned, self->dtype->dlpack_code);
 }
 
 PyObject *py_array_capsule_as(PyObject *object, uint8_t code) {
-    array *self = (array *)object;
-    py_export *export = py_export_new(false, false);
-    if (!export)
-        return NULL;
-    if (!fill_export(self, export, &export->as.plain.tensor)) {
-        py_export_discard(export);
-        return NULL;
-    }
-    export->as.plain.tensor.dtype.code = code;
-    return py_export_capsule(export, false);
+    return hand_out((const array *)object, false, code);
 }
 
 static PyObject *array_dlpack_device(PyObject *object, PyObject *Py_UNUSED(nothing)) {

@@ -6,27 +6,16 @@
 
 #include "module.h"
 
-static const char stream_name[] = "arrow_array_stream";
-
-/* The capsule of a stream of an object; NULL with an exception. */
-static PyObject *export_stream(PyObject *table, struct ArrowArrayStream **out) {
-    PyObject *capsule = PyObject_CallMethod(table, "__arrow_c_stream__", NULL);
-    *out = capsule ? PyCapsule_GetPointer(capsule, stream_name) : NULL;
-    if (!*out)
-        Py_CLEAR(capsule);
-    return capsule;
-}
-
 /* Moves the stream of an object to where it stays. False with an exception. */
 static bool take_stream(PyObject *table, struct ArrowArrayStream *out) {
-    struct ArrowArrayStream *stream;
-    PyObject *capsule = export_stream(table, &stream);
-    if (!capsule)
-        return false;
-    *out = *stream;
-    stream->release = NULL;
-    Py_DECREF(capsule);
-    return true;
+    PyObject *capsule = PyObject_CallMethod(table, "__arrow_c_stream__", NULL);
+    struct ArrowArrayStream *stream = capsule ? PyCapsule_GetPointer(capsule, "arrow_array_stream") : NULL;
+    if (stream) {
+        *out = *stream;
+        stream->release = NULL;
+    }
+    Py_XDECREF(capsule);
+    return stream != NULL;
 }
 
 /* Called without the GIL. The first exception is what the caller of ingest gets. */

@@ -3,7 +3,7 @@
 #ifndef WEIR_PYTHON_DLPACK_H
 #define WEIR_PYTHON_DLPACK_H
 
-#include "module.h"
+#include <stdint.h>
 
 enum { DL_CPU = 1, DL_CUDA = 2 };
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BOOL = 6 };
@@ -42,24 +42,5 @@ typedef struct dl_managed_versioned {
     uint64_t flags;
     dl_tensor tensor;
 } dl_managed_versioned;
-
-/* One tensor that was handed out: it keeps its owner until the consumer calls the deleter, from any thread.
- */
-typedef struct py_export {
-    union {
-        dl_managed plain;
-        dl_managed_versioned versioned;
-    } as;
-    py_shared *owner; /* or NULL */
-    int64_t shape[PY_RANK_MAX];
-    int64_t strides[PY_RANK_MAX];
-} py_export;
-
-/* NULL with MemoryError set. */
-py_export *py_export_new(bool is_versioned, bool is_read_only);
-void py_export_discard(py_export *export);
-
-/* The capsule of an export, which it takes over also if it fails. */
-PyObject *py_export_capsule(py_export *export, bool is_versioned);
 
 #endif

@@ -87,7 +87,8 @@ class Loader:
     _checkpoint: bytes | None = None  # where the next run begins
     _is_fresh = True  # nothing was taken since it was made, or since a state was loaded
     _is_closed = False
-    _is_waiting = False  # for a batch: who has the lock nevertheless is a signal handler
+    _is_waiting = False  # for a batch: who has the lock nevertheless is a signal handler …
+    _is_left = False  # … and has closed it
     _is_checked = False  # who asks for the batches of this loop
     _loop_end: int | None = -1  # None: the loop has no end; -1: not yet known
 
@@ -199,7 +200,7 @@ class Loader:
                 raise
             finally:
                 self._is_waiting = False
-                if self._is_closed:  # by a signal handler
+                if self._is_left:
                     self._leave_run()
             self._is_fresh = False
         if batch is None:
@@ -359,6 +360,7 @@ class Loader:
         if run is not None:
             run._cancel()
         with self._lock:
+            self._is_left = self._is_waiting
             if not self._is_waiting:
                 self._leave_run()
 

@@ -76,7 +76,8 @@ class Messages(unittest.TestCase):
 
     def test_names_of_data_are_shown_without_control_characters(self) -> None:
         with contextlib.closing(sqlite3.connect(self.folder / "a.sqlite")) as connection:
-            connection.execute('CREATE TABLE "\x1b[1mt" (id INTEGER PRIMARY KEY, "\x9bc" REAL, at TEXT)')
+            long = "c" * 254 + "\x9b"  # where a piece of a long text ends
+            connection.execute(f'CREATE TABLE "\x1b[1mt" (id INTEGER PRIMARY KEY, "{long}" REAL, at TEXT)')
             connection.executemany('INSERT INTO "\x1b[1mt" VALUES (?, ?, ?)', ((i, i / 2, f"2024-01-{i + 1:02d}") for i in range(25)))
             connection.commit()
         self.run_weir("ingest", "a.sqlite", "-o", "a.weir", "--keep-rows")

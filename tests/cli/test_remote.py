@@ -402,7 +402,8 @@ class Refused(RemoteTest):
         self.refuse("IO_ERROR", "got.weir", "push", self.out, "ftp://a/b")
 
     def test_usage(self):
-        for arguments in (["push", STORE], ["pull"], ["push", STORE, "s3://b/a", "--chunk-size", "5000"], ["pull", "s3://b/a", "--hash", "zz"]):
+        sizes = [["push", STORE, "s3://b/a", "--chunk-size", size] for size in ("0", "1", "2KiB", "5000", "128MiB")]
+        for arguments in (["push", STORE], ["pull"], *sizes, ["pull", "s3://b/a", "--hash", "zz"]):
             self.assertEqual(self.run_weir(*arguments).returncode, 2)
 
 

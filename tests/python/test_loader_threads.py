@@ -65,10 +65,10 @@ class Concurrency(LoaderTest):
         thread.join()
         self.assertGreater(progress, 0)
 
-    def slow_loader(self) -> weir.Loader:
+    def slow_loader(self, **options: object) -> weir.Loader:
         dataset = max(weir.Store(self.store).datasets.items(), key=lambda item: item[1]["cardinality"])[0]
         manifest = self.changed_manifest(global_batch_size=300, batch={"sequence_length": 4096, "max_rows": 64})
-        return self.loader(manifest=manifest, dataset=dataset)
+        return self.loader(manifest=manifest, dataset=dataset, **options)
 
     def test_closing_wakes_who_waits(self) -> None:
         loader = self.slow_loader()
@@ -88,6 +88,33 @@ class Concurrency(LoaderTest):
         loader.close()
         thread.join(60)
         self.assertEqual(len(failures), 1)
+
+    def test_who_closes_is_told_what_happens_then(self) -> None:
+        """A trace whose end cannot be written is an error of close(), not of a thread that only waits."""
+        loader = self.slow_loader(trace="closed")
+        next(loader)
+        failures: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                while True:
+                    next(loader)
+            except (weir.errors.Error, ValueError) as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        while not loader._is_waiting:
+            time.sleep(0)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize("closed"), limits[1]))
+        try:
+            with self.assertRaises(weir.errors.IoError):
+                loader.close()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            thread.join()
+        self.assertEqual([type(error) for error in failures], [weir.errors.Cancelled])
 
     def test_ctrl_c_is_heard_and_the_run_goes_on_after(self) -> None:
         loader = self.slow_loader()
@@ -132,8 +159,10 @@ class Concurrency(LoaderTest):
 
         def hold() -> None:
             with loader._lock:  # as a thread does that waits for a batch
+                loader._is_waiting = True
                 holds.set()
                 may_end.wait()
+                loader._is_waiting = False
 
         thread = threading.Thread(target=hold)
         next(loader)

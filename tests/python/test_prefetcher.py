@@ -253,7 +253,7 @@ class Failures(unittest.TestCase):
 
     def when_waiting(self, handler: Any) -> weir.Prefetcher[int]:
         """Numbers, for the first of which the loop waits until a signal handler has run in its thread."""
-        handled = threading.Event()
+        is_made, handled = threading.Event(), threading.Event()
 
         def handle(*_: Any) -> None:
             try:
@@ -262,6 +262,7 @@ class Failures(unittest.TestCase):
                 handled.set()
 
         def source(epoch: int, position: int) -> int:
+            is_made.wait()  # workers begin before there is a name for it
             while not handled.is_set() and not items._is_waiting:
                 time.sleep(0)
             if not handled.is_set():
@@ -272,17 +273,22 @@ class Failures(unittest.TestCase):
         before = signal.signal(signal.SIGUSR1, handle)
         self.addCleanup(signal.signal, signal.SIGUSR1, before)
         items = weir.Prefetcher(source, length=3)
+        is_made.set()
         self.addCleanup(items.close)
         return items
 
     def test_a_signal_handler_may_wait_for_others(self) -> None:
         def take_another(_: Any) -> None:
+            is_made = threading.Event()
+
             def source(epoch: int, position: int) -> int:
+                is_made.wait()
                 while not others._is_waiting:
                     time.sleep(0)
                 return position
 
             with weir.Prefetcher(source, length=1) as others:
+                is_made.set()
                 found.extend(others)
             raise KeyboardInterrupt
 
