@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "store/format.h"
