@@ -258,6 +258,51 @@ static void test_round_trip(void **state) {
     }
 }
 
+/* What is written is what was given, without defaults: an alias lies in its owner's arena. */
+static void test_defaults_are_not_written(void **state) {
+    (void)state;
+    static const char given[] =
+        "{\"format\": \"weir-graph/1\", \"name\": \"g\", \"tensors\": ["
+        "{\"id\": \"x\", \"shape\": [4, 8], \"dtype\": \"f32\", \"role\": \"input\", \"arena\": \"mine\"}, "
+        "{\"id\": \"v\", \"shape\": [8], \"dtype\": \"f32\", \"alias_of\": \"x\", \"alias_offset\": 32}, "
+        "{\"id\": \"w\", \"shape\": [], \"dtype\": \"u8\", \"role\": \"parameter\", \"saved_for_backward\": "
+        "true}, "
+        "{\"id\": \"y\", \"shape\": [8], \"dtype\": \"f32\", \"saved_for_backward\": false}], \"nodes\": ["
+        "{\"id\": \"a\", \"op\": \"relu\", \"inputs\": [\"x\"], \"outputs\": [\"v\"], \"saves\": \"both\"}, "
+        "{\"id\": \"b\", \"op\": \"add\", \"inputs\": [\"v\", \"w\"], \"outputs\": [\"y\"], \"inplace\": "
+        "false, "
+        "\"saves\": \"none\", \"cost\": 7}], \"outputs\": [\"y\"], \"step\": \"backward\", \"order\": "
+        "[\"a\", \"b\"]}";
+    weir_error error;
+    weir_graph *graph;
+    weir_json_writer json;
+    assert_ok(weir_graph_read(NULL, given, strlen(given), "given", &graph, &error), &error);
+    weir_json_writer_memory(&json, NULL);
+    weir_graph_write_json(graph, &json);
+    assert_ok(weir_json_finish(&json, &error), &error);
+    assert_int_equal(json.size, strlen(given));
+    assert_memory_equal(json.data, given, json.size);
+    weir_json_release(&json);
+    weir_graph_close(graph);
+}
+
+static void test_an_empty_order_is_one_that_lacks_nodes(void **state) {
+    (void)state;
+    static const char given[] = "{\"format\": \"weir-graph/1\", \"tensors\": [{\"id\": \"x\", \"shape\": [], "
+                                "\"dtype\": \"u8\", \"role\": \"input\"}, "
+                                "{\"id\": \"y\", \"shape\": [], \"dtype\": \"u8\"}], \"nodes\": [{\"id\": "
+                                "\"a\", \"op\": \"relu\", \"inputs\": [\"x\"], "
+                                "\"outputs\": [\"y\"]}], \"outputs\": [\"y\"], \"order\": []}";
+    weir_error error;
+    weir_graph *graph;
+    weir_plan *plan;
+    weir_plan_options options = options_of("forward");
+    assert_ok(weir_graph_read(NULL, given, strlen(given), "given", &graph, &error), &error);
+    assert_fails(weir_plan_make(NULL, graph, &options, &plan, &error), WEIR_INVALID_IR, &error);
+    assert_non_null(strstr(error.message, "order"));
+    weir_graph_close(graph);
+}
+
 /* Every prefix of a document is refused, and every single changed byte is refused or read as a graph. */
 static void test_damaged_documents(void **state) {
     (void)state;
@@ -334,6 +379,8 @@ int main(void) {
         cmocka_unit_test(test_refused_outputs_change_nothing),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_defaults_are_not_written),
+        cmocka_unit_test(test_an_empty_order_is_one_that_lacks_nodes),
         cmocka_unit_test(test_damaged_documents),
         cmocka_unit_test(test_reversed_declaration),
     };
