@@ -202,6 +202,55 @@ class Explained(unittest.TestCase):
             self.assertEqual(schema, draft_schema(Database(path)), "the reference drafts otherwise")
             weir("ingest", path, "-o", Path(scratch) / "chain.weir")
 
+    def test_parents_that_lead_to_each_other(self):
+        """Neither of them comes from the other, so both count: the third is not the only one."""
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "circle.sqlite"
+            keys = {"a": ["b"], "b": ["a"], "c": [], "t": ["a", "b", "c"]}
+            with sqlite3.connect(path) as database:
+                for table, parents in keys.items():
+                    columns = ["made_at TEXT"] * (table != "t") + [f"{one}_id INTEGER REFERENCES {one}" for one in parents]
+                    database.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {', '.join(columns)})")
+                    for r in range(20):
+                        row = [r, *["2024-01-05"] * (table != "t"), *[r] * len(parents)]
+                        database.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", row)
+            database.close()
+            schema = json.loads(weir("schema", path, "--json"))
+            self.assertEqual([name for name, table in schema["tables"].items() if "temporal_column" in table], ["a", "b", "c"])
+            self.assertEqual(schema, draft_schema(Database(path)), "the reference drafts otherwise")
+            self.assertIn("3 parents have a time", weir("schema", path, "--explain"))
+
+    def test_shares_that_are_just_enough(self):
+        """Of 20 rows: 10 may have no time, 2 no parent; a time is later than the other in 2, or than a child in 10."""
+        def day(number):
+            return f"2024-01-{number:02}"
+
+        def times_of(first, second, third, fourth):
+            with tempfile.TemporaryDirectory() as scratch:
+                path = Path(scratch) / "shares.sqlite"
+                with sqlite3.connect(path) as database:
+                    for table, columns in (("half", "made_at TEXT"), ("pair", "seen_at TEXT, made_at TEXT"), ("parent", "made_at TEXT"),
+                                           ("child", "parent_id INTEGER REFERENCES parent, made_at TEXT"), ("plain", "x TEXT, note TEXT"),
+                                           ("through", "parent_id INTEGER REFERENCES parent")):
+                        database.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {columns})")
+                    for r in range(20):
+                        database.execute("INSERT INTO half VALUES (?, ?)", (r, None if r < first else day(r + 1)))
+                        database.execute("INSERT INTO pair VALUES (?, ?, ?)", (r, day(5), day(6 if r < second else 4)))
+                        database.execute("INSERT INTO parent VALUES (?, ?)", (r, day(15)))
+                        database.execute("INSERT INTO child VALUES (?, ?, ?)", (r, r, day(14 if r < third else 16)))
+                        database.execute("INSERT INTO plain VALUES (?, ?, ?)", (r, None if r < fourth - 2 else day(r + 1), f"a b{r}"))
+                        database.execute("INSERT INTO through VALUES (?, ?)", (r, None if r < fourth else r))
+                database.close()
+                schema = json.loads(weir("schema", path, "--json"))
+                self.assertEqual(schema, draft_schema(Database(path)), "the reference drafts otherwise")
+                return {name: table.get("temporal_column") for name, table in schema["tables"].items()}
+
+        enough = {"half": "made_at", "pair": "made_at", "parent": "made_at", "child": "made_at", "plain": "x",
+                  "through": "parent_id -> parent.made_at"}
+        self.assertEqual(times_of(10, 2, 10, 2), enough)
+        self.assertEqual(times_of(11, 3, 10, 3), {**enough, "half": None, "pair": "seen_at", "plain": None, "through": None})
+        self.assertEqual(times_of(10, 2, 11, 2), {**enough, "parent": None, "through": None})
+
     @unittest.skipUnless(library_path(), "WEIR_DUCKDB names no libduckdb.so: DuckDB is not tested")
     def test_duckdb_without_constraints(self):
         """Keys of a DuckDB file and of Parquet files are found as those of CSV files are."""
