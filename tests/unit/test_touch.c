@@ -396,6 +396,35 @@ static void times_of_the_latest_are_verified(void **state) {
     config = CONFIG;
 }
 
+/* Of rows that are left out if they show nothing, the others are listed before the first walk. */
+static void times_of_what_is_shown_are_verified(void **state) {
+    static const made_sizes sizes = {.tables = 2,
+                                     .columns = 2,
+                                     .edges = 1,
+                                     .rows = 100,
+                                     .tasks = 1,
+                                     .seeds = 40,
+                                     .dim = 2,
+                                     .hubs = 4,
+                                     .is_exact = true};
+    static const char *const visible[] = {"\"train\"", "[\"train\", \"val\"]"};
+    static char text[200];
+    (void)state;
+    for (size_t i = 0; i < sizeof visible / sizeof visible[0]; i++) {
+        unsigned found = 0;
+        snprintf(text, sizeof text,
+                 "\"sequence_length\": 200, \"max_hops\": 2, \"identifiers\": \"omit\", \"blank_rows\": "
+                 "\"omit\", \"label_visibility\": %s",
+                 visible[i]);
+        config = text;
+        for (uint64_t seed = 1; seed < 100; seed++)
+            found += damage_times(&sizes, seed, 0, 9, 5);
+        if (found < 60)
+            fail_msg("found %u", found);
+    }
+    config = CONFIG;
+}
+
 static void assert_damaged(const uint8_t *bytes, size_t size, weir_verify verify, const char *message) {
     weir_error error;
     assert_fails(read_store(bytes, size, verify, &error).status, WEIR_STORE_CORRUPT, &error);
@@ -688,6 +717,7 @@ int main(void) {
         cmocka_unit_test(children_that_lie_far_apart_are_verified),
         cmocka_unit_test(times_that_a_search_reads_are_verified),
         cmocka_unit_test(times_of_the_latest_are_verified),
+        cmocka_unit_test(times_of_what_is_shown_are_verified),
         cmocka_unit_test(damage_is_named),
         cmocka_unit_test(raw_readers_can_ask),
         cmocka_unit_test(threads_that_meet_at_a_block_agree),
