@@ -5,7 +5,6 @@ import csv
 import gzip
 import json
 import os
-import sqlite3
 import sys
 import tempfile
 import unittest
@@ -13,6 +12,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
 
 from tests.support import shop  # noqa: E402
+from tests.support.cases import scratch_database  # noqa: E402
 from tests.support.endless import check_signals  # noqa: E402
 from tests.support.scan import ingest, lines, rows, scan  # noqa: E402
 
@@ -173,7 +173,7 @@ class Stores(Base):
                 if kind == "blob":
                     schema["tables"].get(table, {"columns": {}})["columns"].pop(name, None)
         # A code that looks like a number is one here, and an empty text is null.
-        with sqlite3.connect(self.path("shop.sqlite")) as database:
+        with scratch_database(self.path("shop.sqlite")) as database:
             for table, (columns, _) in shop.load().items():
                 for name, kind in columns:
                     if kind == "text":

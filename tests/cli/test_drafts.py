@@ -5,7 +5,6 @@ import json
 import os
 import random
 import re
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from reference.csv_files import CsvDatabase  # noqa: E402
 from reference.database import Database  # noqa: E402
 from reference.draft import draft_schema  # noqa: E402
 from tests.support import standins  # noqa: E402
-from tests.support.cases import part_of  # noqa: E402
+from tests.support.cases import part_of, scratch_database  # noqa: E402
 from tests.support.duckdb import DuckDB, library_path  # noqa: E402
 
 WEIR = os.environ["WEIR"]
@@ -173,7 +172,7 @@ class Explained(unittest.TestCase):
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "dense.sqlite"
             names = [f"t{i:02}" for i in range(24)]
-            with sqlite3.connect(path) as database:
+            with scratch_database(path) as database:
                 for i, name in enumerate(names):
                     keys = ", ".join(f"{other}_id INTEGER REFERENCES {other}" for other in names if other != name)
                     database.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, {'made_at TEXT, ' if i < 2 else ''}{keys})")
@@ -189,7 +188,7 @@ class Explained(unittest.TestCase):
         """A time goes through at most 16 foreign keys: the table after those has none."""
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "chain.sqlite"
-            with sqlite3.connect(path) as database:
+            with scratch_database(path) as database:
                 database.execute("CREATE TABLE t00 (id INTEGER PRIMARY KEY, made_at TEXT)")
                 database.executemany("INSERT INTO t00 VALUES (?, ?)", [(r, f"2024-01-{r + 1:02}") for r in range(25)])
                 for i in range(1, 20):
@@ -207,7 +206,7 @@ class Explained(unittest.TestCase):
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "circle.sqlite"
             keys = {"a": ["b"], "b": ["a"], "c": [], "t": ["a", "b", "c"]}
-            with sqlite3.connect(path) as database:
+            with scratch_database(path) as database:
                 for table, parents in keys.items():
                     columns = ["made_at TEXT"] * (table != "t") + [f"{one}_id INTEGER REFERENCES {one}" for one in parents]
                     database.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {', '.join(columns)})")
@@ -228,7 +227,7 @@ class Explained(unittest.TestCase):
         def times_of(first, second, third, fourth):
             with tempfile.TemporaryDirectory() as scratch:
                 path = Path(scratch) / "shares.sqlite"
-                with sqlite3.connect(path) as database:
+                with scratch_database(path) as database:
                     for table, columns in (("half", "made_at TEXT"), ("pair", "seen_at TEXT, made_at TEXT"), ("parent", "made_at TEXT"),
                                            ("child", "parent_id INTEGER REFERENCES parent, made_at TEXT"), ("plain", "x TEXT, note TEXT"),
                                            ("through", "parent_id INTEGER REFERENCES parent")):

@@ -5,7 +5,6 @@ import csv
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from reference import row_runs  # noqa: E402
 from tests.support import duckdb, mariadb, postgres  # noqa: E402
+from tests.support.cases import scratch_database  # noqa: E402
 from tests.support.scan import ABSENT  # noqa: E402
 
 PROGRAM = os.environ["WEIR"]
@@ -65,7 +65,7 @@ class Shop:
 
     def __init__(self, folder):
         self.path = folder / "shop.sqlite"
-        self.db = sqlite3.connect(self.path)
+        self.db = scratch_database(self.path)
         self.db.executescript(
             "CREATE TABLE customers (id INTEGER PRIMARY KEY, city TEXT, age);"
             "CREATE TABLE orders (at TEXT, id INTEGER, customer INTEGER, total REAL, note TEXT, PRIMARY KEY (id));"
