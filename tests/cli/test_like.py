@@ -103,6 +103,31 @@ class Like(unittest.TestCase):
         self.assertEqual(self.codes(report), [])
         self.assertEqual(self.bytes_of("again"), self.bytes_of("first"))
 
+    def test_edges_stay_where_they_are(self) -> None:
+        """Columns of foreign keys that are ignored have no place in the earlier store, their edges have."""
+        identifier = {"stype": "identifier", "foreign_key": "people.id"}
+        schema = {
+            "name": "letters",
+            "tables": {
+                "people": {"primary_key": "id", "columns": {"age": {"stype": "numerical"}}},
+                "letters": {"primary_key": "id", "columns": {"sender": {**identifier, "stype": "ignored"}, "reader": identifier}},
+            },
+            "embedding": {"provider": "hash_v1", "dim": 8},
+        }
+        people = [(i, 20 + i) for i in range(9)]
+        letters = [(i, i % 9, i * 7 % 9) for i in range(40)]
+        for name, order in (("straight", "id, sender, reader"), ("turned", "reader, id, sender")):
+            with scratch_database(self.folder / f"{name}.sqlite") as database:
+                database.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, age REAL)")
+                database.executemany("INSERT INTO people VALUES (?, ?)", people)
+                database.execute(f"CREATE TABLE letters ({order.replace('id,', 'id INTEGER PRIMARY KEY,')})")
+                database.executemany("INSERT INTO letters (id, sender, reader) VALUES (?, ?, ?)", letters)
+        self.ingest("straight.sqlite", "straight", schema=schema)
+        self.ingest("turned.sqlite", "other", schema=schema)
+        self.ingest("turned.sqlite", "turned", "--like", "straight.weir", schema=schema)
+        self.assertNotEqual(self.bytes_of("other"), self.bytes_of("straight"))
+        self.assertEqual(self.bytes_of("turned"), self.bytes_of("straight"))
+
     def test_the_same_from_csv_files(self) -> None:
         os.mkdir(self.folder / "csv")
         database = scratch_database(self.folder / "first.sqlite")
