@@ -338,6 +338,21 @@ class Based(WithShop):
         told = self.check()
         self.assertEqual((told["orders"]["new"], told["visits"]["new"]), (1, 1))
 
+    def test_times_whose_text_has_another_order(self):
+        """As texts, 31.01.2024 comes after 01.02.2024."""
+        schema = {**SCHEMA, "tables": {**SCHEMA["tables"], "days": {
+            "primary_key": "id", "temporal_column": "at", "columns": {"at": {"stype": "timestamp", "format": "%d.%m.%Y"}}}}}
+        self.schema.write_text(json.dumps(schema))
+        self.shop.db.execute("CREATE TABLE days (id INTEGER PRIMARY KEY, at TEXT)")
+        self.shop.db.executemany("INSERT INTO days VALUES (?, ?)", [(i, f"{i:02}.01.2024") for i in range(1, 32)])
+        self.shop.db.commit()
+        self.ingest("day.weir", "--keep-rows")
+        tables = json.loads((self.folder / "day.weir.rows/row-runs.json").read_text())["tables"]
+        self.assertIn("latest", tables["orders"])
+        self.assertNotIn("latest", tables["days"])
+        self.execute("INSERT INTO days VALUES (32, '01.02.2024')")
+        self.assertEqual(self.check()["days"], {"how": "whole", "reused": 0, "read": 32, "new": 32})
+
     def test_rows_without_a_time(self):
         self.execute("INSERT INTO orders (id) VALUES (2)")
         self.refuse("table orders has changed .*: before 2024-01-01 23:00:00 it has 39 rows, and had 38: rows came late",
