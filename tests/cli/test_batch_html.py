@@ -5,7 +5,6 @@ import os
 import re
 import resource
 import signal
-import sqlite3
 import struct
 import subprocess
 import sys
@@ -18,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support import browser  # noqa: E402
 from tests.support.batches import PROGRAM, run  # noqa: E402
+from tests.support.cases import scratch_database  # noqa: E402
 
 HOSTILE = "h</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 SHOWN, NULL, LATE, DROPPED, LABEL, CUT, TARGET, MASKED = range(8)
@@ -92,7 +92,7 @@ class PageCase(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = Path(folder.name)
-        connection = sqlite3.connect(cls.folder / "shop.sqlite")
+        connection = scratch_database(cls.folder / "shop.sqlite")
         connection.executescript(SQL)
         connection.close()
         (cls.folder / "schema.json").write_text(json.dumps(SCHEMA), "utf-8")
@@ -140,7 +140,7 @@ class Numbers(unittest.TestCase):
     def test_numbers_are_those_of_the_database(self) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            connection = sqlite3.connect(folder / "n.sqlite")
+            connection = scratch_database(folder / "n.sqlite")
             columns = ", ".join(f"{column} REAL" for column in NUMBERS)
             connection.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {columns})")
             for row in zip(range(8), *NUMBERS.values()):

@@ -5,7 +5,6 @@ import csv
 import gzip
 import json
 import os
-import sqlite3
 import sys
 import tempfile
 import unittest
@@ -13,6 +12,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
 
 from tests.support import shop  # noqa: E402
+from tests.support.cases import scratch_database  # noqa: E402
 from tests.support.endless import check_signals  # noqa: E402
 from tests.support.scan import ingest, lines, rows, scan  # noqa: E402
 
@@ -67,6 +67,7 @@ class Files(Base):
         self.assert_fails(self.path("db/z*.csv"), "no .parquet, .csv or .tsv file")
         self.write("db/odd[1].csv", "x\n1\n")
         self.assertEqual(set(self.tables(self.path("db/odd[1].csv"))), {"odd[1]"})
+        self.assertEqual([lines(scan(self.path(name)))[0]["name"] for name in ("db/odd[1].csv", "db/y*.csv")], ["odd[1]", "db"])
 
     def test_folders_whose_values_are_coded(self):
         """Bytes as %XX, in either case; what is not such a byte stands for itself, and so does an end of the text."""
@@ -91,8 +92,9 @@ class Files(Base):
         self.write("db/orders/year=2013/month=2/a.csv", "total,id\n6,2\n")
         self.write("db/orders/year=2014/month=__HIVE_DEFAULT_PARTITION__/b.csv", "id,total\n3,7\n")
         self.write("db/shops.csv", "id\n1\n")
+        self.write("db/notes/=5/a.csv", "id\n1\n")  # a value of no column
         done = scan(self.path("db"))
-        self.assertEqual(self.tables(self.path("db")), {"orders": ["id", "total", "year", "month"], "shops": ["id"]})
+        self.assertEqual(self.tables(self.path("db")), {"orders": ["id", "total", "year", "month"], "shops": ["id"], "notes": ["id"]})
         self.assertEqual(rows(done, "orders"), [[["i", 1], ["i", 5], ["i", 2013], ["i", 1]],
                                                 [["i", 2], ["i", 6], ["i", 2013], ["i", 2]],
                                                 [["i", 3], ["i", 7], ["i", 2014], ["n"]]])
@@ -173,7 +175,7 @@ class Stores(Base):
                 if kind == "blob":
                     schema["tables"].get(table, {"columns": {}})["columns"].pop(name, None)
         # A code that looks like a number is one here, and an empty text is null.
-        with sqlite3.connect(self.path("shop.sqlite")) as database:
+        with scratch_database(self.path("shop.sqlite")) as database:
             for table, (columns, _) in shop.load().items():
                 for name, kind in columns:
                     if kind == "text":

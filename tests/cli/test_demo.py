@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ PROJECT_ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(PROJECT_ROOT), str(PROJECT_ROOT / "tests")]
 
 from reference.store import Store  # noqa: E402
+from support.cases import scratch_database  # noqa: E402
 from support.store_compare import differences  # noqa: E402
 from support.store_file import StoreFile  # noqa: E402
 
@@ -75,7 +75,7 @@ class Demo(unittest.TestCase):
         self.assertEqual(differences(StoreFile(self.made / "shop.weir"), store), [])
 
     def test_the_shop_has_what_real_ones_have(self) -> None:
-        connection = sqlite3.connect(self.made / "shop.sqlite")
+        connection = scratch_database(self.made / "shop.sqlite")
 
         def number(sql: str) -> Any:
             return connection.execute(sql).fetchone()[0]

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import sqlite3
 import subprocess
 import tempfile
 import unittest
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import mariadb, postgres
+from tests.support.cases import scratch_database
 
 ROOT = Path(__file__).resolve().parents[2]
 WEIR = os.environ["WEIR"]
@@ -167,7 +167,7 @@ class Tasks(unittest.TestCase):
         holder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(holder.cleanup)
         cls.folder = Path(holder.name)
-        with sqlite3.connect(cls.folder / "sales.sqlite") as database:
+        with scratch_database(cls.folder / "sales.sqlite") as database:
             database.execute("CREATE TABLE customers (customer_id INTEGER PRIMARY KEY, city TEXT, joined_at TEXT)")
             columns = "order_id INTEGER PRIMARY KEY, customer_id INTEGER, total REAL, ordered_at TEXT"
             database.execute(f"CREATE TABLE orders ({columns})")

@@ -5,7 +5,6 @@ import json
 import os
 import random
 import re
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from reference.csv_files import CsvDatabase  # noqa: E402
 from reference.database import Database  # noqa: E402
 from reference.draft import draft_schema  # noqa: E402
 from tests.support import standins  # noqa: E402
-from tests.support.cases import part_of  # noqa: E402
+from tests.support.cases import part_of, scratch_database  # noqa: E402
 from tests.support.duckdb import DuckDB, library_path  # noqa: E402
 
 WEIR = os.environ["WEIR"]
@@ -173,7 +172,7 @@ class Explained(unittest.TestCase):
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "dense.sqlite"
             names = [f"t{i:02}" for i in range(24)]
-            with sqlite3.connect(path) as database:
+            with scratch_database(path) as database:
                 for i, name in enumerate(names):
                     keys = ", ".join(f"{other}_id INTEGER REFERENCES {other}" for other in names if other != name)
                     database.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, {'made_at TEXT, ' if i < 2 else ''}{keys})")
@@ -189,7 +188,7 @@ class Explained(unittest.TestCase):
         """A time goes through at most 16 foreign keys: the table after those has none."""
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "chain.sqlite"
-            with sqlite3.connect(path) as database:
+            with scratch_database(path) as database:
                 database.execute("CREATE TABLE t00 (id INTEGER PRIMARY KEY, made_at TEXT)")
                 database.executemany("INSERT INTO t00 VALUES (?, ?)", [(r, f"2024-01-{r + 1:02}") for r in range(25)])
                 for i in range(1, 20):
@@ -201,6 +200,55 @@ class Explained(unittest.TestCase):
                              [f"t{i:02}" for i in range(17)])
             self.assertEqual(schema, draft_schema(Database(path)), "the reference drafts otherwise")
             weir("ingest", path, "-o", Path(scratch) / "chain.weir")
+
+    def test_parents_that_lead_to_each_other(self):
+        """Neither of them comes from the other, so both count: the third is not the only one."""
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "circle.sqlite"
+            keys = {"a": ["b"], "b": ["a"], "c": [], "t": ["a", "b", "c"]}
+            with scratch_database(path) as database:
+                for table, parents in keys.items():
+                    columns = ["made_at TEXT"] * (table != "t") + [f"{one}_id INTEGER REFERENCES {one}" for one in parents]
+                    database.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {', '.join(columns)})")
+                    for r in range(20):
+                        row = [r, *["2024-01-05"] * (table != "t"), *[r] * len(parents)]
+                        database.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", row)
+            database.close()
+            schema = json.loads(weir("schema", path, "--json"))
+            self.assertEqual([name for name, table in schema["tables"].items() if "temporal_column" in table], ["a", "b", "c"])
+            self.assertEqual(schema, draft_schema(Database(path)), "the reference drafts otherwise")
+            self.assertIn("3 parents have a time", weir("schema", path, "--explain"))
+
+    def test_shares_that_are_just_enough(self):
+        """Of 20 rows: 10 may have no time, 2 no parent; a time is later than the other in 2, or than a child in 10."""
+        def day(number):
+            return f"2024-01-{number:02}"
+
+        def times_of(first, second, third, fourth):
+            with tempfile.TemporaryDirectory() as scratch:
+                path = Path(scratch) / "shares.sqlite"
+                with scratch_database(path) as database:
+                    for table, columns in (("half", "made_at TEXT"), ("pair", "seen_at TEXT, made_at TEXT"), ("parent", "made_at TEXT"),
+                                           ("child", "parent_id INTEGER REFERENCES parent, made_at TEXT"), ("plain", "x TEXT, note TEXT"),
+                                           ("through", "parent_id INTEGER REFERENCES parent")):
+                        database.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {columns})")
+                    for r in range(20):
+                        database.execute("INSERT INTO half VALUES (?, ?)", (r, None if r < first else day(r + 1)))
+                        database.execute("INSERT INTO pair VALUES (?, ?, ?)", (r, day(5), day(6 if r < second else 4)))
+                        database.execute("INSERT INTO parent VALUES (?, ?)", (r, day(15)))
+                        database.execute("INSERT INTO child VALUES (?, ?, ?)", (r, r, day(14 if r < third else 16)))
+                        database.execute("INSERT INTO plain VALUES (?, ?, ?)", (r, None if r < fourth - 2 else day(r + 1), f"a b{r}"))
+                        database.execute("INSERT INTO through VALUES (?, ?)", (r, None if r < fourth else r))
+                database.close()
+                schema = json.loads(weir("schema", path, "--json"))
+                self.assertEqual(schema, draft_schema(Database(path)), "the reference drafts otherwise")
+                return {name: table.get("temporal_column") for name, table in schema["tables"].items()}
+
+        enough = {"half": "made_at", "pair": "made_at", "parent": "made_at", "child": "made_at", "plain": "x",
+                  "through": "parent_id -> parent.made_at"}
+        self.assertEqual(times_of(10, 2, 10, 2), enough)
+        self.assertEqual(times_of(11, 3, 10, 3), {**enough, "half": None, "pair": "seen_at", "plain": None, "through": None})
+        self.assertEqual(times_of(10, 2, 11, 2), {**enough, "parent": None, "through": None})
 
     @unittest.skipUnless(library_path(), "WEIR_DUCKDB names no libduckdb.so: DuckDB is not tested")
     def test_duckdb_without_constraints(self):

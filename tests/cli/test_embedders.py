@@ -6,13 +6,14 @@ import json
 import math
 import os
 import resource
-import sqlite3
 import struct
 import subprocess
 import tempfile
 import threading
 import time
 import unittest
+
+from tests.support.cases import scratch_database
 
 WEIR = os.environ.get("WEIR", "")
 HAS_HTTP = "HTTP" not in os.environ.get("WEIR_ABSENT", "")
@@ -102,7 +103,7 @@ class Embedder(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
-        database = sqlite3.connect(self.path("t.sqlite"))
+        database = scratch_database(self.path("t.sqlite"))
         database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, word TEXT)")
         database.executemany("INSERT INTO t VALUES (?, ?)", enumerate(TEXTS))
         database.commit()
@@ -189,7 +190,7 @@ class Http(Embedder):
         with Server(give_out) as server:
             self.assert_fails(self.http(server, concurrency=1), "SOURCE_ERROR", "400", "out of credit")
             self.assertEqual(server.requests, 6)
-        with sqlite3.connect(self.path("weir-embeddings.sqlite")) as cache:
+        with scratch_database(self.path("weir-embeddings.sqlite")) as cache:
             kept = cache.execute("SELECT count(*) FROM weir_vectors").fetchone()[0]
         self.assertEqual(kept, 2 + 40)
 
@@ -337,7 +338,7 @@ class Http(Embedder):
     def test_caches_that_are_none(self):
         with open(self.path("noise"), "wb") as file:
             file.write(b"not a database at all" * 100)
-        other = sqlite3.connect(self.path("other.sqlite"))
+        other = scratch_database(self.path("other.sqlite"))
         other.execute("CREATE TABLE precious (x)")
         other.commit()
         other.close()

@@ -198,7 +198,8 @@ class Refusals(ImportCase):
     def test_dynamic_and_missing_shapes(self) -> None:
         self.refuse(self.relu([2, "batch"]), "INVALID_IR_SHAPES", "'h'", "dynamic dimension 1", "batch")
         self.refuse(self.relu([2, None]), "INVALID_IR_SHAPES", "'h'", "unknown size")
-        self.refuse(self.relu([2, -1]), "INVALID_IR_SHAPES", "'h'", "negative")
+        for negative in (-1, -(2**63)):
+            self.refuse(self.relu([2, negative]), "INVALID_IR_SHAPES", "'h'", "negative")
         self.refuse(self.relu(None), "INVALID_IR_SHAPES", "'h'", "no shape")
         self.refuse(self.relu([2], STRING), "INVALID_IR_SHAPES", "'h'", "8")
         self.refuse(
@@ -215,6 +216,15 @@ class Refusals(ImportCase):
             "not a tensor",
         )
 
+    def test_a_dimension_that_is_given_twice(self) -> None:
+        """A number and a name are one field's: the last of them counts."""
+        def model_with(*parts: bytes) -> bytes:
+            shape = message(2, message(1, number(1, FLOAT), message(2, message(1, *parts))))
+            return model(node("Relu", ["x"], ["y"]), value_info(INPUT, "x", FLOAT, [2]), message(OUTPUT, message(1, "y"), shape))
+
+        self.assertEqual(self.read(model_with(message(2, "N"), number(1, 2)))["tensors"][1]["shape"], [2])
+        self.refuse(model_with(number(1, 2), message(2, "N")), "INVALID_IR_SHAPES", "'y'", "dynamic dimension 0 ('N')")
+
     def test_sizes_beyond_64_bits(self) -> None:
         self.refuse(self.relu([2**62, 2**62]), "ALLOCATION_OVERFLOW", "'h'")
 
@@ -230,6 +240,12 @@ class Refusals(ImportCase):
             "'choice'",
             "If",
         )
+
+    def test_a_type_that_is_no_number(self) -> None:
+        fields = value_info(INPUT, "x", FLOAT, [2]), value_info(OUTPUT, "y", FLOAT, [2])
+        for kind in b"\x11" + bytes([FLOAT]) + bytes(7), message(2, bytes([FLOAT])):  # eight bytes, and text
+            data = message(5, number(1, 2), kind, message(8, "w"))
+            self.refuse(model(node("Add", ["x", "w"], ["y"]), data, *fields), "INVALID_IR_SHAPES", "'w'", "data type 0")
 
     def test_malformed_graphs(self) -> None:
         x, y = value_info(INPUT, "x", FLOAT, [2]), value_info(OUTPUT, "y", FLOAT, [2])

@@ -5,7 +5,6 @@ import csv
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from reference import row_runs  # noqa: E402
 from tests.support import duckdb, mariadb, postgres  # noqa: E402
+from tests.support.cases import scratch_database  # noqa: E402
 from tests.support.scan import ABSENT  # noqa: E402
 
 PROGRAM = os.environ["WEIR"]
@@ -65,7 +65,7 @@ class Shop:
 
     def __init__(self, folder):
         self.path = folder / "shop.sqlite"
-        self.db = sqlite3.connect(self.path)
+        self.db = scratch_database(self.path)
         self.db.executescript(
             "CREATE TABLE customers (id INTEGER PRIMARY KEY, city TEXT, age);"
             "CREATE TABLE orders (at TEXT, id INTEGER, customer INTEGER, total REAL, note TEXT, PRIMARY KEY (id));"
@@ -337,6 +337,21 @@ class Based(WithShop):
         self.execute("INSERT INTO visits SELECT at, page, other FROM visits WHERE at = (SELECT max(at) FROM visits)")
         told = self.check()
         self.assertEqual((told["orders"]["new"], told["visits"]["new"]), (1, 1))
+
+    def test_times_whose_text_has_another_order(self):
+        """As texts, 31.01.2024 comes after 01.02.2024."""
+        schema = {**SCHEMA, "tables": {**SCHEMA["tables"], "days": {
+            "primary_key": "id", "temporal_column": "at", "columns": {"at": {"stype": "timestamp", "format": "%d.%m.%Y"}}}}}
+        self.schema.write_text(json.dumps(schema))
+        self.shop.db.execute("CREATE TABLE days (id INTEGER PRIMARY KEY, at TEXT)")
+        self.shop.db.executemany("INSERT INTO days VALUES (?, ?)", [(i, f"{i:02}.01.2024") for i in range(1, 32)])
+        self.shop.db.commit()
+        self.ingest("day.weir", "--keep-rows")
+        tables = json.loads((self.folder / "day.weir.rows/row-runs.json").read_text())["tables"]
+        self.assertIn("latest", tables["orders"])
+        self.assertNotIn("latest", tables["days"])
+        self.execute("INSERT INTO days VALUES (32, '01.02.2024')")
+        self.assertEqual(self.check()["days"], {"how": "whole", "reused": 0, "read": 32, "new": 32})
 
     def test_rows_without_a_time(self):
         self.execute("INSERT INTO orders (id) VALUES (2)")

@@ -5,7 +5,6 @@ import os
 import pty
 import random
 import signal
-import sqlite3
 import subprocess
 import tempfile
 import time
@@ -15,6 +14,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
 
 from tests.support import contract_draft  # noqa: E402
+from tests.support.cases import scratch_database  # noqa: E402
 from tests.support.endless import check_signals  # noqa: E402
 from tests.support.processes import start  # noqa: E402
 
@@ -59,7 +59,7 @@ class Shop(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.source = os.path.join(cls.folder.name, "shop_small.sqlite")
-        with open(vector("shop_small.sql"), encoding="utf-8") as file, sqlite3.connect(cls.source) as db:
+        with open(vector("shop_small.sql"), encoding="utf-8") as file, scratch_database(cls.source) as db:
             db.executescript(file.read())
         db.close()
         with open(vector("shop_small.store.json"), encoding="utf-8") as file:
@@ -86,7 +86,7 @@ class Shop(unittest.TestCase):
 
     def test_report_of_little(self):
         with tempfile.TemporaryDirectory() as folder:
-            with sqlite3.connect(os.path.join(folder, "one.sqlite")) as db:
+            with scratch_database(os.path.join(folder, "one.sqlite")) as db:
                 db.executescript("""CREATE TABLE t (id INTEGER PRIMARY KEY, at TIMESTAMP, b BLOB);
                                     INSERT INTO t VALUES (1, '2024-01-01', x'00');""")
             db.close()
@@ -201,7 +201,7 @@ class Shop(unittest.TestCase):
         """Tables, columns, tasks, keys and texts with escapes: what is printed for people has none."""
         bad = "a\x1b[2J\x07\nb\x7f\u009bc"
         source, store = os.path.join(self.folder.name, "raw.sqlite"), os.path.join(self.folder.name, "raw.weir")
-        with sqlite3.connect(source) as db:
+        with scratch_database(source) as db:
             db.execute(f'CREATE TABLE "t{bad}" ("k{bad}" TEXT PRIMARY KEY, "c{bad}" TEXT, "p{bad}" TEXT REFERENCES "t{bad}", '
                        f'"n{bad}" REAL, "w{bad}" TEXT)')
             db.executemany(f'INSERT INTO "t{bad}" VALUES (?, ?, ?, NULL, ?)',
@@ -234,7 +234,7 @@ class Shop(unittest.TestCase):
 
     def test_signals_inside_a_query(self):
         source = os.path.join(self.folder.name, "endless.sqlite")
-        with sqlite3.connect(source) as db:
+        with scratch_database(source) as db:
             db.executescript("CREATE TABLE t (id INTEGER PRIMARY KEY, w REAL); INSERT INTO t VALUES (1, 0.5)")
         db.close()
         check_signals(self, source, self.folder.name, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
@@ -261,7 +261,7 @@ class Killed(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             source = os.path.join(folder, "big.sqlite")
             store = os.path.join(folder, "big.weir")
-            with sqlite3.connect(source) as db:
+            with scratch_database(source) as db:
                 db.executescript("""
                     CREATE TABLE p (id INTEGER PRIMARY KEY, name TEXT);
                     CREATE TABLE c (id INTEGER PRIMARY KEY, p INTEGER REFERENCES p, x REAL, note TEXT);
@@ -298,7 +298,7 @@ class Killed(unittest.TestCase):
             commands = []
             for name, rows in ("a", 3000), ("b", 4000):
                 source = os.path.join(folder, name + ".sqlite")
-                with sqlite3.connect(source) as db:
+                with scratch_database(source) as db:
                     db.executescript(f"""
                         CREATE TABLE t (id INTEGER PRIMARY KEY, x REAL, note TEXT);
                         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})

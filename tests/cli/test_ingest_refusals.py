@@ -4,11 +4,12 @@ other readers of JSON cannot hold."""
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+
+from tests.support.cases import scratch_database
 
 WEIR = os.path.abspath(os.environ["WEIR"])
 NOBODY = 65534
@@ -22,7 +23,7 @@ class Refusals(unittest.TestCase):
         holder = tempfile.TemporaryDirectory()
         self.addCleanup(holder.cleanup)
         self.folder = Path(holder.name)
-        with sqlite3.connect(self.folder / "src.sqlite") as db:
+        with scratch_database(self.folder / "src.sqlite") as db:
             db.executescript("CREATE TABLE t (id INTEGER PRIMARY KEY, x REAL); INSERT INTO t VALUES (1, 2.5), (2, 3);")
         db.close()
 
@@ -114,7 +115,7 @@ class Refusals(unittest.TestCase):
 
     def test_a_source_without_tables(self):
         (self.folder / "empty.sqlite").write_bytes(b"")
-        with sqlite3.connect(self.folder / "bare.sqlite") as db:
+        with scratch_database(self.folder / "bare.sqlite") as db:
             db.executescript("CREATE TABLE t (a); DROP TABLE t;")
         db.close()
         for name in ("empty.sqlite", "bare.sqlite"):
@@ -130,7 +131,7 @@ class Refusals(unittest.TestCase):
         self.assertIn("torn.sqlite: SQLite cannot", error["message"])
 
     def test_wal_in_a_folder_that_is_read_only(self):
-        with sqlite3.connect(self.folder / "wal.sqlite") as db:
+        with scratch_database(self.folder / "wal.sqlite") as db:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("CREATE TABLE t (a)")
         db.close()

@@ -2,11 +2,12 @@
 
 import json
 import os
-import sqlite3
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+
+from tests.support.cases import scratch_database
 
 WEIR = os.path.abspath(os.environ["WEIR"])
 
@@ -17,7 +18,7 @@ class Targets(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.folder = Path(holder.name)
         self.source = self.folder / "src.sqlite"
-        with sqlite3.connect(self.source) as db:
+        with scratch_database(self.source) as db:
             db.executescript("CREATE TABLE t (id INTEGER PRIMARY KEY, x REAL); INSERT INTO t VALUES (1, 2.5), (2, 3);")
         db.close()
         (self.folder / "s.json").write_bytes(self.weir("schema", "src.sqlite").stdout)

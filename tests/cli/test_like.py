@@ -4,7 +4,6 @@ import copy
 import csv
 import json
 import os
-import sqlite3
 import struct
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from reference import blake3  # noqa: E402
+from tests.support.cases import scratch_database  # noqa: E402
 
 PROGRAM = os.environ["WEIR"]
 
@@ -58,7 +58,7 @@ SCHEMA = {
 
 
 def fill(path: Path, customers: int, orders: int, city: str = "Ulm") -> None:
-    database = sqlite3.connect(path)
+    database = scratch_database(path)
     database.executescript(
         "CREATE TABLE customers (id INTEGER PRIMARY KEY, city TEXT, age REAL, shoe INTEGER);"
         "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER, at TEXT, total REAL, paid_at TEXT);"
@@ -103,9 +103,34 @@ class Like(unittest.TestCase):
         self.assertEqual(self.codes(report), [])
         self.assertEqual(self.bytes_of("again"), self.bytes_of("first"))
 
+    def test_edges_stay_where_they_are(self) -> None:
+        """Columns of foreign keys that are ignored have no place in the earlier store, their edges have."""
+        identifier = {"stype": "identifier", "foreign_key": "people.id"}
+        schema = {
+            "name": "letters",
+            "tables": {
+                "people": {"primary_key": "id", "columns": {"age": {"stype": "numerical"}}},
+                "letters": {"primary_key": "id", "columns": {"sender": {**identifier, "stype": "ignored"}, "reader": identifier}},
+            },
+            "embedding": {"provider": "hash_v1", "dim": 8},
+        }
+        people = [(i, 20 + i) for i in range(9)]
+        letters = [(i, i % 9, i * 7 % 9) for i in range(40)]
+        for name, order in (("straight", "id, sender, reader"), ("turned", "reader, id, sender")):
+            with scratch_database(self.folder / f"{name}.sqlite") as database:
+                database.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, age REAL)")
+                database.executemany("INSERT INTO people VALUES (?, ?)", people)
+                database.execute(f"CREATE TABLE letters ({order.replace('id,', 'id INTEGER PRIMARY KEY,')})")
+                database.executemany("INSERT INTO letters (id, sender, reader) VALUES (?, ?, ?)", letters)
+        self.ingest("straight.sqlite", "straight", schema=schema)
+        self.ingest("turned.sqlite", "other", schema=schema)
+        self.ingest("turned.sqlite", "turned", "--like", "straight.weir", schema=schema)
+        self.assertNotEqual(self.bytes_of("other"), self.bytes_of("straight"))
+        self.assertEqual(self.bytes_of("turned"), self.bytes_of("straight"))
+
     def test_the_same_from_csv_files(self) -> None:
         os.mkdir(self.folder / "csv")
-        database = sqlite3.connect(self.folder / "first.sqlite")
+        database = scratch_database(self.folder / "first.sqlite")
         for table, columns in (("customers", "shoe, age, id, city"), ("orders", "*"), ("extras", "*")):
             found = database.execute(f"SELECT {columns} FROM {table}")
             with open(self.folder / "csv" / f"{table}.csv", "w", newline="") as file:
@@ -134,7 +159,7 @@ class Like(unittest.TestCase):
 
     def test_a_target_that_is_new_is_null(self) -> None:
         fill(self.folder / "second.sqlite", 40, 300)
-        with sqlite3.connect(self.folder / "second.sqlite") as database:
+        with scratch_database(self.folder / "second.sqlite") as database:
             database.execute("UPDATE orders SET total = 200 WHERE id <= 5")
         report = self.ingest("second.sqlite", "second", "--like", "first.weir")
         [warning] = [warning for warning in report["warnings"] if warning["code"] == "like_new_categories"]
@@ -193,7 +218,7 @@ class Like(unittest.TestCase):
         self.assertFalse((self.folder / "strict.weir").exists())
 
     def test_shifted_values_are_told(self) -> None:
-        with sqlite3.connect(self.folder / "first.sqlite") as database:
+        with scratch_database(self.folder / "first.sqlite") as database:
             database.execute("UPDATE customers SET age = age * 100")
         report = self.ingest("first.sqlite", "again", "--like", "first.weir")
         [warning] = [warning for warning in report["warnings"] if warning["code"] == "like_shifted"]
@@ -270,7 +295,7 @@ class Like(unittest.TestCase):
 
     def test_a_store_with_one_column_many_times_is_refused(self) -> None:
         """No ingest writes such a store, but its hashes can be made right."""
-        with sqlite3.connect(self.folder / "wide.sqlite") as database:
+        with scratch_database(self.folder / "wide.sqlite") as database:
             database.execute("CREATE TABLE wide (id INTEGER PRIMARY KEY, c1 REAL, c2 REAL, c3 REAL, c4 REAL)")
             database.execute("INSERT INTO wide VALUES (1, 1, 2, 3, 4), (2, 5, 6, 7, 8)")
         columns = {"id": {"stype": "identifier"}, **{name: {"stype": "numerical"} for name in ("c1", "c2", "c3", "c4")}}
@@ -288,7 +313,7 @@ class Like(unittest.TestCase):
         store[32:64] = blake3.plain_hash(bytes(store[:frame_size]))
         (self.folder / "odd.weir").write_bytes(store)
         self.assertEqual([column["name"] for column in self.info("odd")["columns"]].count("c1"), 4)
-        with sqlite3.connect(self.folder / "turned.sqlite") as database:
+        with scratch_database(self.folder / "turned.sqlite") as database:
             database.execute("CREATE TABLE wide (c1 REAL, id INTEGER PRIMARY KEY, d1 REAL, d2 REAL, d3 REAL, d4 REAL)")
         del columns["c2"], columns["c3"], columns["c4"]
         refused = self.ingest("turned.sqlite", "bad", "--like", "odd.weir", "--no-embeddings", schema=schema, ok=False)["error"]

@@ -4,13 +4,13 @@ the page that shows a group."""
 import copy
 import json
 import re
-import sqlite3
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
 from tests.support.batches import PROGRAM, run
+from tests.support.cases import scratch_database
 
 SQL = """
 CREATE TABLE readers (id INTEGER PRIMARY KEY, since TEXT);
@@ -55,7 +55,7 @@ def make_database(path):
     rows = re.sub(r"FROM generate_series\((\d+), (\d+)\)",
                   lambda found: f"FROM (WITH RECURSIVE s(value) AS (SELECT {found[1]} UNION ALL SELECT value + 1 FROM s"
                                 f" WHERE value < {found[2]}) SELECT value FROM s)", SQL)
-    connection = sqlite3.connect(path)
+    connection = scratch_database(path)
     connection.executescript(rows)
     connection.close()
 

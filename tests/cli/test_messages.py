@@ -3,12 +3,13 @@
 import contextlib
 import json
 import os
-import sqlite3
 import subprocess
 import tempfile
 import unittest
 import zipfile
 from pathlib import Path
+
+from tests.support.cases import scratch_database
 
 WEIR = os.path.abspath(os.environ["WEIR"])
 
@@ -37,7 +38,7 @@ class Messages(unittest.TestCase):
                         "weir reads SQLite files")  # fmt: skip
 
     def test_a_table_that_the_source_does_not_have(self) -> None:
-        connection = sqlite3.connect(self.folder / "a.sqlite")
+        connection = scratch_database(self.folder / "a.sqlite")
         connection.executescript("CREATE TABLE orders (id INTEGER PRIMARY KEY); CREATE VIEW lines AS SELECT * FROM orders")
         connection.close()
         columns = {"primary_key": "id", "columns": {"id": {"stype": "identifier"}}}
@@ -50,7 +51,7 @@ class Messages(unittest.TestCase):
                 self.refuse(arguments, "$.tables.order is not a table or view of the source, which has lines, orders")
 
     def test_many_tables_are_not_all_listed(self) -> None:
-        connection = sqlite3.connect(self.folder / "a.sqlite")
+        connection = scratch_database(self.folder / "a.sqlite")
         for i in range(60):
             connection.execute(f"CREATE TABLE table_number_{i:02d} (id INTEGER PRIMARY KEY)")
         connection.close()
@@ -75,7 +76,7 @@ class Messages(unittest.TestCase):
                 self.refuse(("ingest", "t.csv", "--schema", "s.json", "-o", "x.weir"), "table t, column x, key 7: ", *parts)
 
     def test_names_of_data_are_shown_without_control_characters(self) -> None:
-        with contextlib.closing(sqlite3.connect(self.folder / "a.sqlite")) as connection:
+        with contextlib.closing(scratch_database(self.folder / "a.sqlite")) as connection:
             long = "c" * 254 + "\x9b"  # where a piece of a long text ends
             connection.execute(f'CREATE TABLE "\x1b[1mt" (id INTEGER PRIMARY KEY, "{long}" REAL, at TEXT)')
             connection.executemany('INSERT INTO "\x1b[1mt" VALUES (?, ?, ?)', ((i, i / 2, f"2024-01-{i + 1:02d}") for i in range(25)))

@@ -3,7 +3,6 @@
 import copy
 import json
 import re
-import sqlite3
 import subprocess
 import tempfile
 import unittest
@@ -11,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 from tests.support.batches import PROGRAM, run
+from tests.support.cases import scratch_database
 
 NUMBER, IDENTIFIER, CATEGORY = {"stype": "numerical"}, {"stype": "identifier"}, {"stype": "categorical"}
 SCHEMAS = {
@@ -37,7 +37,7 @@ MANIFEST: dict
 def make_store(name: str, dim: int, output: str) -> None:
     database = folder / f"{name}.sqlite"
     if not database.exists():
-        connection = sqlite3.connect(database)
+        connection = scratch_database(database)
         connection.executescript(
             "CREATE TABLE patients (id INTEGER PRIMARY KEY, ill BOOLEAN, note TEXT);"
             "CREATE TABLE visits (id INTEGER PRIMARY KEY, patient INTEGER, ward TEXT);"

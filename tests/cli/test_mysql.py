@@ -3,7 +3,6 @@ import json
 import os
 import random
 import shutil
-import sqlite3
 import struct
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from tests.support import shop, warehouse  # noqa: E402
+from tests.support.cases import scratch_database  # noqa: E402
 from tests.support.endless import check_signals  # noqa: E402
 from tests.support.mariadb import Server, find_programs  # noqa: E402
 from tests.support.processes import environment, start  # noqa: E402
@@ -213,7 +213,7 @@ class MySql(SourceCase):
                 json.dump({"tables": {"t": {"primary_key": "id", "columns": {"a": {"stype": "numerical"}}},
                                       "u": {"query": "SELECT id, length(w) AS n FROM t", "primary_key": "id",
                                             "columns": {"n": {"stype": "numerical"}}}}}, file)
-            with sqlite3.connect(sqlite) as database:
+            with scratch_database(sqlite) as database:
                 database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, w TEXT)")
                 database.executemany("INSERT INTO t VALUES (?, ?, ?)", words)
             self.make("many", "CREATE TABLE t (id int PRIMARY KEY, a bigint, w longtext); INSERT INTO t SELECT seq, seq * 7919 % 100003,"

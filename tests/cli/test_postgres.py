@@ -2,7 +2,6 @@
 failures."""
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -10,6 +9,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from tests.support import shop, warehouse  # noqa: E402
+from tests.support.cases import scratch_database  # noqa: E402
 from tests.support.endless import check_signals  # noqa: E402
 from tests.support.postgres import Server, find_binaries  # noqa: E402
 from tests.support.processes import start  # noqa: E402
@@ -315,7 +315,7 @@ class Postgres(SourceCase):
         rows = "SELECT i AS id, i * 7919 % 100003 AS a, 'word ' || (i % 1000) AS w FROM "
         with tempfile.TemporaryDirectory() as folder:
             sqlite = os.path.join(folder, "many.sqlite")
-            database = sqlite3.connect(sqlite)
+            database = scratch_database(sqlite)
             database.executescript("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, w TEXT); INSERT INTO t WITH RECURSIVE "
                                    f"n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) {rows} n")
             database.close()

@@ -4,13 +4,13 @@ import json
 import os
 import random
 import shutil
-import sqlite3
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
 from reference import chunks
+from tests.support.cases import scratch_database
 from tests.support.demo import small_demo
 from tests.support.object_server import Server
 from tests.support.processes import environment, start
@@ -127,7 +127,7 @@ class Whole(RemoteTest):
         first = self.push()
         self.pull()
         shutil.copy(SHOP / "shop.sqlite", self.folder / "shop.sqlite")
-        connection = sqlite3.connect(self.folder / "shop.sqlite")
+        connection = scratch_database(self.folder / "shop.sqlite")
         connection.execute("UPDATE products SET price = 12.5 WHERE product_id = 5")
         connection.commit()
         connection.close()

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
 from tests.support import standins  # noqa: E402
+from tests.support.cases import scratch_database  # noqa: E402
 
 WEIR = os.environ["WEIR"]
 
@@ -31,7 +31,7 @@ def weir(*arguments, check=True):
 def shop(path):
     """Customers and orders, with a rating that follows the price and a status that is the answer."""
     rng = random.Random(3)
-    database = sqlite3.connect(path)
+    database = scratch_database(path)
     database.executescript("""
         CREATE TABLE customers (id INTEGER PRIMARY KEY, joined_at TEXT, city TEXT);
         CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customers, ordered_at TEXT, total REAL,
@@ -146,7 +146,7 @@ class Report(unittest.TestCase):
         """The row that a key leads to tells as much as a column: here, a table of states."""
         source = self.folder / "states.sqlite"
         source.write_bytes(self.source.read_bytes())
-        with sqlite3.connect(source) as database:
+        with scratch_database(source) as database:
             database.executescript("""
                 CREATE TABLE states (id INTEGER PRIMARY KEY, name TEXT); INSERT INTO states VALUES (1, 'fine'), (2, 'delayed');
                 ALTER TABLE orders ADD COLUMN state_id INTEGER; UPDATE orders SET state_id = 1 + late""")
@@ -173,7 +173,7 @@ class Report(unittest.TestCase):
     def test_orphans_and_far_times(self):
         source = self.folder / "odd.sqlite"
         source.write_bytes(self.source.read_bytes())
-        with sqlite3.connect(source) as database:
+        with scratch_database(source) as database:
             database.execute("UPDATE orders SET customer_id = customer_id + 1000 WHERE id % 3 = 0")
             database.execute("UPDATE orders SET ordered_at = '9999-12-31' WHERE id = 77")
         database.close()
@@ -183,7 +183,7 @@ class Report(unittest.TestCase):
         """Two keys that lack a few parents each are no mistake; the one that lacks many is named."""
         source = self.folder / "two_keys.sqlite"
         source.write_bytes(self.source.read_bytes())
-        with sqlite3.connect(source) as database:
+        with scratch_database(source) as database:
             database.execute("ALTER TABLE orders ADD payer_id INTEGER")
             database.execute("UPDATE orders SET payer_id = customer_id")
             for key in ("customer_id", "payer_id"):
@@ -191,7 +191,7 @@ class Report(unittest.TestCase):
         orders = SCHEMA["tables"]["orders"]
         tables = {"orders": {**orders, "columns": {**orders["columns"], "payer_id": orders["columns"]["customer_id"]}}}
         self.assertEqual(self.codes(tables=tables, source=source), [])
-        with sqlite3.connect(source) as database:
+        with scratch_database(source) as database:
             database.execute("UPDATE orders SET payer_id = payer_id + 1000 WHERE id % 7 = 1")
         database.close()
         report = self.ingest(tables=tables, source=source)

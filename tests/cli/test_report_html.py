@@ -2,7 +2,6 @@
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -12,13 +11,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support import browser  # noqa: E402
+from tests.support.cases import scratch_database  # noqa: E402
 
 WEIR = os.environ["WEIR"]
 HOSTILE = "h</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 
 
 def make(folder):
-    database = sqlite3.connect(folder / "shop.sqlite")
+    database = scratch_database(folder / "shop.sqlite")
     name = HOSTILE.replace('"', '""')
     database.executescript(f"""
         CREATE TABLE "{name}" (id INTEGER PRIMARY KEY, kind TEXT);

@@ -3,7 +3,6 @@ run, resumed and replayed; against the reference, and against what the database 
 import json
 import os
 import random
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from reference import BatchBuilder, Cursor, Manifest, Store  # noqa: E402
 from reference.errors import WeirError  # noqa: E402
+from tests.support.cases import scratch_database  # noqa: E402
 
 WEIR = os.environ["WEIR"]
 PEOPLE = 240
@@ -32,7 +32,7 @@ def setUpModule():
     unittest.addModuleCleanup(holder.cleanup)
     folder = Path(holder.name)
     chance = random.Random(4)
-    with sqlite3.connect(folder / "bank.sqlite") as db:
+    with scratch_database(folder / "bank.sqlite") as db:
         db.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, age REAL, fraud INTEGER, kind TEXT, importance REAL)")
         for number in range(PEOPLE):
             kind = chance.choice([*["plain"] * 20, "rare", "odd", "odd", None])

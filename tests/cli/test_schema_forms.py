@@ -3,7 +3,6 @@ with dots, anchors that are not there yet; and what weir says of mistakes in the
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from tests.support import warehouse  # noqa: E402
+from tests.support.cases import scratch_database  # noqa: E402
 
 WEIR = os.path.abspath(os.environ["WEIR"])
 TIMES = ("table_without_time", "rows_without_time", "seeds_before_anchor", "statistics_after_train")
@@ -50,7 +50,7 @@ class Forms(unittest.TestCase):
 
     def database(self, sql, name="shop.sqlite"):
         (self.folder / name).unlink(missing_ok=True)
-        with sqlite3.connect(self.folder / name) as db:
+        with scratch_database(self.folder / name) as db:
             db.executescript(sql)
         db.close()
 

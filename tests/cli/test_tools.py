@@ -93,6 +93,52 @@ class ReleaseNotes(unittest.TestCase):
         self.assertIn("no section '## 99.0.0'", done.stderr)
 
 
+class Fuzzing(unittest.TestCase):
+    """tools/fuzz, with scripts in the place of targets."""
+
+    RUNS = "echo stat::number_of_executed_units: 7; echo stat::new_units_added: 2"
+    FINDS = "for word; do case $word in -artifact_prefix=*) touch ${word#*=}crash-1; echo $word;; esac; done; exit 77"
+
+    def fuzz(self, seconds=1, **targets):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "tests/fuzz").mkdir(parents=True)
+            for name, script in targets.items():
+                path = Path(folder) / "tests/fuzz" / f"fuzz_{name}"
+                path.write_text(f"#!/bin/sh\n{script}\n")
+                path.chmod(0o755)
+            return subprocess.run([sys.executable, "-B", ROOT / "tools/fuzz", folder, str(seconds)], capture_output=True, text=True)
+
+    def test_turns(self):
+        done = self.fuzz(61, cbor=self.RUNS, canary=self.FINDS)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^cbor +14 .* 4$")
+        self.assertTrue(done.stdout.endswith("no finding\n"), done.stdout)
+
+    def test_what_must_not_pass(self):
+        for canary, other, why in (
+            (self.FINDS, self.FINDS, "cbor .* a finding in"),
+            (self.FINDS, "exit 3", "cbor .* exit status 3"),
+            (self.FINDS, "exit 0", "cbor .* it executed nothing"),
+            (self.RUNS, self.RUNS, "canary .* its bug was not found"),
+        ):
+            done = self.fuzz(cbor=other, canary=canary)
+            self.assertEqual((done.returncode, done.stderr), (1, ""), done.stdout)
+            self.assertRegex(done.stdout, why)
+
+    def test_no_turn_at_all(self):
+        self.assertEqual(self.fuzz(0, canary=self.RUNS).returncode, 2)
+        self.assertNotEqual(self.fuzz().returncode, 0)
+
+    def test_a_target_that_cannot_start_is_no_success(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "tests/fuzz/fuzz_cbor"
+            path.parent.mkdir(parents=True)
+            path.write_text("#!/no/such/program\n")
+            path.chmod(0o755)
+            done = subprocess.run([sys.executable, "-B", ROOT / "tools/fuzz", folder, "1"], capture_output=True, text=True)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+
+
 class Everywhere(unittest.TestCase):
     def test_scripts_are_programs(self):
         for path in [*(ROOT / "tools").iterdir(), ROOT / ".ci/run"]:

@@ -317,6 +317,38 @@ class Cut(WithFolder):
                                                   "checked_sample_digests", "unchecked_sample_digests")],
                          [10, samples, 10, 0, samples, 0])
 
+    def test_a_digest_too_many_or_too_few(self):
+        self.run_shop("--steps", 3)
+        records = records_of(self.trace)
+        digests = records[2]["sample_digests"]
+        for given in (digests + digests[:1], digests[:-1], []):
+            records[2]["sample_digests"] = given
+            forge(self.folder / "forged", records)
+            status, report = self.judged("replay", self.folder / "forged", "--store", shop / "shop.weir")
+            self.assertEqual(status, 1, report)
+            self.assertIn(f"sample_digests was recorded as {len(given)} digests and is now {len(digests)} digests", report["message"])
+
+    def test_a_manifest_that_is_given_is_the_traces(self):
+        """What batches are built from matters where they are built again."""
+        self.run_shop("--steps", 3)
+        document = json.loads((shop / "shop.manifest.json").read_text())
+        given, stores = self.folder / "given.json", ["--store", shop / "shop.weir"]
+
+        def judge(changed, *options):
+            given.write_text(json.dumps({**document, **changed}))
+            return self.judged("replay", self.trace, "--manifest", given, *options)
+
+        datasets = sorted(document["datasets"])
+        other = {"batch": {**document.get("batch", {}), "max_hops": 1}}
+        for changed, options, what in (({"seed": 77}, [], "manifest_hash"), ({"mix": {datasets[0]: 3}}, [], "mix_hash"),
+                                       (other, stores, "batch_config_hash")):
+            status, record = judge(changed, *options)
+            self.assertEqual((status, record["code_id"]), (1, "CHECKPOINT_MISMATCH"))
+            self.assertIn(f"its {what} differs", record["message"])
+        for changed, options in (({}, stores), (other, [])):
+            status, record = judge(changed, *options)
+            self.assertEqual((status, record["steps"]), (0, 3))
+
 
 class Memory(WithFolder):
     """Commits of the run's memory, in its trace."""

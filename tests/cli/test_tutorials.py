@@ -5,12 +5,13 @@ import json
 import os
 import random
 import re
-import sqlite3
 import subprocess
 import tempfile
 import unittest
 from collections.abc import Callable
 from pathlib import Path
+
+from tests.support.cases import scratch_database
 
 ROOT = Path(__file__).resolve().parents[2]
 START = datetime.datetime(2020, 1, 1)
@@ -21,7 +22,7 @@ def day(number: int) -> str:
 
 
 def fill(path: Path, tables: dict[str, list[tuple]]) -> None:
-    with sqlite3.connect(path) as database:
+    with scratch_database(path) as database:
         for declaration, rows in tables.items():
             name = declaration[: declaration.index("(")].strip()
             database.execute(f"CREATE TABLE {declaration}")

@@ -29,7 +29,7 @@ from reference.sampler import Cursor  # noqa: E402
 from reference.store import Store  # noqa: E402
 from support import leak_database, random_database, wide_database  # noqa: E402
 from support.batches import batch_arguments, differences, run  # noqa: E402
-from support.cases import ONLY_CASE, RandomCases  # noqa: E402
+from support.cases import ONLY_CASE, RandomCases, scratch_database  # noqa: E402
 from support.leak_database import MICROSECONDS, TABLES, Row, Truth, World, key_of  # noqa: E402
 
 CASES = int(os.environ.get("WEIR_PROPERTY_CASES", "60"))
@@ -291,6 +291,50 @@ class RandomDatabases(Case):
 
         self.cases("wide", check, max(1, CASES // 3))
         self.assertTrue(ONLY_CASE or (compared >= CASES // 2 and cut >= CASES // 6), "hardly anything was compared")
+
+    def test_rows_that_refer_twice_to_one_row(self) -> None:
+        """Two foreign keys of a table lead to the same one, and often to the same row: that is one edge of the orders."""
+
+        def check(rng: random.Random, folder: Path) -> None:
+            database = folder / "db.sqlite"
+            connection = scratch_database(database)
+            connection.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, age REAL)")
+            connection.execute(
+                "CREATE TABLE letters (id INTEGER PRIMARY KEY, sender REFERENCES people, reader REFERENCES people, size REAL)"
+            )
+            connection.executemany("INSERT INTO people VALUES (?, ?)", [(i, i / 2) for i in range(12)])
+            for i in range(50):
+                sender = rng.randrange(12)
+                reader = sender if rng.random() < 0.5 else rng.randrange(12)
+                connection.execute("INSERT INTO letters VALUES (?, ?, ?, ?)", (i, sender, reader, i / 3))
+            connection.commit()
+            connection.close()
+            key = {"stype": "identifier", "foreign_key": "people.id"}
+            number = {"stype": "numerical"}
+            schema = {
+                "name": "db",
+                "tables": {
+                    "people": {"primary_key": "id", "columns": {"age": number}},
+                    "letters": {"primary_key": "id", "columns": {"sender": key, "reader": key, "size": number}},
+                },
+                "embedding": {"dim": 4},
+            }
+            ingested = self.ingest(database, schema)
+            assert ingested is not None
+            path, datasets = ingested
+            store = Store.ingest(database, json.dumps(schema))
+            for i in range(3):
+                manifest = folder / f"m{i}.json"
+                document = any_manifest(rng, datasets, batch_size=4)
+                document["batch"] = {"sequence_length": 150, "child_width": rng.choice([3, 16]), "max_hops": 4}
+                if i == 2:
+                    document["batch"]["row_order"] = "best"
+                manifest.write_text(json.dumps(document))
+                step = any_step(rng, document)
+                built = run(*batch_arguments(step, path, manifest), "--tensors")
+                self.assertEqual(differences(built, reference_batch(store, manifest.read_text(), step)), [], step)
+
+        self.cases("twice", check, max(2, CASES // 10))
 
     def test_a_sample_is_the_same_for_every_world_size(self) -> None:
         def check(rng: random.Random, folder: Path) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import traceback
 import unittest
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,20 @@ def status_of_child(is_right: Callable[[], bool]) -> int:
         finally:
             os._exit(status)
     return os.waitpid(child, 0)[1]
+
+
+class ScratchTest(unittest.TestCase):
+    """In an empty folder, where warnings of ingest are not shown."""
+
+    def setUp(self) -> None:
+        catcher = warnings.catch_warnings()
+        catcher.__enter__()
+        self.addCleanup(catcher.__exit__, None, None, None)
+        warnings.simplefilter("ignore", weir.IngestWarning)
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(holder.name)
 
 
 class ShopTest(unittest.TestCase):

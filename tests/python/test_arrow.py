@@ -6,14 +6,13 @@ import os
 import random
 import sqlite3
 import struct
-import tempfile
 import unittest
-import warnings
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import weir
+from tests.python.support import ScratchTest
 from tests.support.arrow import Column, Table
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -105,17 +104,7 @@ class Kind:
         return time, time_text(time * 10**6 // unit)
 
 
-class ArrowTest(unittest.TestCase):
-    def setUp(self) -> None:
-        catcher = warnings.catch_warnings()
-        catcher.__enter__()
-        self.addCleanup(catcher.__exit__, None, None, None)
-        warnings.simplefilter("ignore", weir.IngestWarning)
-        holder = tempfile.TemporaryDirectory()
-        self.addCleanup(holder.cleanup)
-        self.addCleanup(os.chdir, os.getcwd())
-        os.chdir(holder.name)
-
+class ArrowTest(ScratchTest):
     def refuse(self, table: Any, pattern: str, **options: Any) -> None:
         with self.assertRaisesRegex(weir.errors.SourceError, pattern):
             weir.ingest({"t": table}, "never.weir", **options)

@@ -1,6 +1,7 @@
 """Batches on a device: with the host as the device they are what they are without; with the fake driver's device their
 arrays say where they lie, wait for streams, and are given back when the last of them is gone."""
 
+import ctypes
 import gc
 import os
 import signal
@@ -86,6 +87,20 @@ class Devices(ShopTest):
         self.assertEqual(second.step, 1)
         del second
         self.assertEqual([batch.step for batch in loader], list(range(3, 12)))
+
+    def test_streams_that_used_a_batch_are_waited_for(self) -> None:
+        """The device itself waits for one; where it may be several, who lets go of the batch waits for all."""
+        calls = ctypes.CDLL(FAKE).fake_cuda_calls
+        calls.restype = ctypes.c_uint64
+        loader = self.loader(device=FAKE, depth=2)
+        for streams, waits in (((), 0), ((1,), 0), ((2, 2), 0), ((1, 2), 1), ((-1,), 1), ((-1, 1), 1), ((2, 1, 2), 1)):
+            batch = next(loader)
+            for stream in streams:
+                batch["numeric_values"].__dlpack__(stream=stream)
+            before = calls(b"cuCtxSynchronize")
+            del batch
+            gc.collect()
+            self.assertEqual(calls(b"cuCtxSynchronize") - before, waits, streams)
 
     def test_states_are_those_of_the_loop(self) -> None:
         for stop in (0, 1, 5):

@@ -226,6 +226,10 @@ class Leases(LoaderTest):
             next(loader)
         held.pop()
         self.assertEqual(next(loader).step, 3)
+        two = self.loader(queue_size=2)
+        held = [next(two), next(two)]
+        with self.assertRaisesRegex(weir.errors.ContractViolation, "2 batches are still held, as many as queue_size allows"):
+            next(two)
         for options in {"queue_size": 1}, {"device": "host", "depth": 1}:
             with self.assertRaisesRegex(weir.errors.ContractViolation, "a loop holds its last batch"):
                 for _ in self.loader(**options):

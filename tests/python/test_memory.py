@@ -198,6 +198,14 @@ class Arguments(ShopTest):
         self.refuse(TypeError, "bytes", _weir.Contexts._open, (weir.Store(self.store),), weir.Manifest(self.manifest), "churn", "token", False, 0)
         self.refuse(TypeError, "Store", _weir.Contexts._open, (1,), weir.Manifest(self.manifest), "churn", None, False, 0)
 
+    def test_options_of_a_run(self) -> None:
+        opened = weir.Manifest(self.manifest)
+        for kind, text, options in (
+            (TypeError, "a run has not all of the options .*nonsense", {"workers": 1, "nonsense": 2}), (TypeError, "integer", {"workers": "1"}),
+            (ValueError, "embedded null", {"dataset": "shop/churn\0/train"}), (TypeError, "bad argument", {"dataset": 1}),
+        ):  # fmt: skip
+            self.refuse(kind, text, _weir.Run._open, (weir.Store(self.store),), opened, None, options, None)
+
     def test_attention(self) -> None:
         """On the host and on the fake driver's device."""
         kind, size = weir.errors.ContractViolation, 2**32 - 1

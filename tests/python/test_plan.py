@@ -2,24 +2,19 @@
 
 import hashlib
 import json
-import os
 import pickle
-import tempfile
 import unittest
 from pathlib import Path
 
 import torch
 import weir
 from reference import cbor
-from tests.python.support import run_weir
+from tests.python.support import ScratchTest, run_weir
 
 
-class Plans(unittest.TestCase):
+class Plans(ScratchTest):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.addCleanup(os.chdir, os.getcwd())
-        os.chdir(folder.name)
+        super().setUp()
         Path("g.json").write_text(run_weir("graph", "gpt2", "--layers", "2", "--seq", "16"))
 
     def test_a_plan_is_the_programs(self) -> None:

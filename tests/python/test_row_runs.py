@@ -6,9 +6,7 @@ import os
 import random
 import shutil
 import sqlite3
-import tempfile
 import unittest
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import weir.row_runs
 from reference import row_runs
 from reference.errors import WeirError
 from reference.row_runs import Time
+from tests.python.support import ScratchTest
 from tests.python.test_arrow import Kind, time_text
 from tests.support.arrow import Column, Table
 
@@ -36,17 +35,7 @@ SCHEMA: dict[str, Any] = {
 }  # fmt: skip
 
 
-class RowRunTest(unittest.TestCase):
-    def setUp(self) -> None:
-        catcher = warnings.catch_warnings()
-        catcher.__enter__()
-        self.addCleanup(catcher.__exit__, None, None, None)
-        warnings.simplefilter("ignore", weir.IngestWarning)
-        holder = tempfile.TemporaryDirectory()
-        self.addCleanup(holder.cleanup)
-        self.addCleanup(os.chdir, os.getcwd())
-        os.chdir(holder.name)
-
+class RowRunTest(ScratchTest):
     def refuse(self, pattern: str, error: type[Exception] = weir.errors.SourceError) -> None:
         with self.assertRaisesRegex(error, pattern):
             weir.ingest("runs", "never.weir", threads=1, embeddings=False)

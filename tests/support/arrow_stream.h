@@ -46,9 +46,10 @@ typedef struct made_state {
 
 static inline void made_free_schema(struct ArrowSchema *schema) {
     for (int64_t i = 0; schema->children && i < schema->n_children; i++) {
-        if (schema->children[i])
-            free(schema->children[i]->dictionary);
-        free(schema->children[i]);
+        for (struct ArrowSchema *at = schema->children[i], *next; at; at = next) {
+            next = at->dictionary;
+            free(at);
+        }
     }
     free(schema->children);
 }
@@ -72,13 +73,11 @@ static inline int made_get_schema(struct ArrowArrayStream *stream, struct ArrowS
                                 .private_data = state->table};
     for (int64_t i = 0; i < table->column_count; i++) {
         const made_column *column = &table->columns[i];
-        struct ArrowSchema *child = calloc(1, sizeof *child);
-        *child = (struct ArrowSchema){.format = column->format, .name = column->name};
-        if (column->dictionary) {
-            child->dictionary = calloc(1, sizeof *child);
-            child->dictionary->format = column->dictionary->format;
+        for (struct ArrowSchema **to = &out->children[i]; column; to = &(*to)->dictionary) {
+            *to = calloc(1, sizeof **to);
+            **to = (struct ArrowSchema){.format = column->format, .name = column->name};
+            column = column->dictionary;
         }
-        out->children[i] = child;
     }
     state->table->live_schemas++;
     return 0;

@@ -230,7 +230,6 @@ def add_label_tasks(rng: random.Random, schema: Json, temporal: Json, part: Json
 
 def write(path: Path, rows: dict[str, list[dict[str, Any]]]) -> None:
     connection = scratch_database(path)
-    connection.execute("PRAGMA synchronous = OFF")  # it need not outlive the machine
     for name, facts in TABLES.items():
         connection.execute(f"CREATE TABLE {name} ({', '.join(facts.columns)}, PRIMARY KEY ({', '.join(facts.key)}))")
         places = ", ".join("?" for _ in facts.columns)
@@ -298,7 +297,6 @@ class Truth(World):
 
     def __init__(self, path: Path, schema: Json) -> None:
         connection = sqlite3.connect(path)
-        connection.execute("PRAGMA synchronous = OFF")  # it need not outlive the machine
         connection.row_factory = sqlite3.Row
         self.schema = schema
         super().__init__({

@@ -501,7 +501,6 @@ def schema_of_table(rng: random.Random, table: TablePlan, tables: list[TablePlan
 
 def write_tables(path: Path, tables: list[TablePlan]) -> None:
     connection = scratch_database(path)
-    connection.execute("PRAGMA synchronous = OFF")  # it need not outlive the machine
     bases = {table.name: table.base for table in tables}
     for table in tables:
         declared = [f"{quoted(column.name)} {column.declared}" for column in table.columns]
@@ -596,7 +595,6 @@ def any_column_values(rng: random.Random, count: int) -> list[Any]:
 def make_for_drafting(rng: random.Random, path: Path) -> None:
     """Writes a database whose columns lie near what the draft rules tell apart."""
     connection = scratch_database(path)
-    connection.execute("PRAGMA synchronous = OFF")  # it need not outlive the machine
     names = rng.sample(TABLE_NAMES, rng.randint(1, 3))
     for name in names:
         columns = rng.sample(DRAFTED_NAMES, rng.randint(1, 8))

@@ -306,6 +306,8 @@ static void columns_that_are_wrong(void **state) {
     refuse_column(WITH(changed.dictionary = &good; changed.has_no_dictionary = true), "has no dictionary");
     refuse_column(WITH(changed.dictionary = &good), "has an index that is not in its dictionary");
     refuse_column(WITH(changed.dictionary = &good; changed.format = "g"), "is a dictionary whose indices");
+    const made_column coded = WITH(changed.dictionary = &good);
+    refuse_column(WITH(changed.dictionary = &coded), "is a dictionary in a dictionary");
 }
 
 static void batches_that_are_wrong(void **state) {
@@ -359,6 +361,16 @@ static void streams_that_change(void **state) {
     refuse(table, "table t, column x has another name or type");
     other.columns = two, other.column_count = 2;
     refuse(table, "table t has other columns than when it was read first");
+    const made_column coded = WITH(changed.dictionary = &good),
+                      coded_wider = WITH(changed.dictionary = &wider);
+    const made_table of_coded = {
+        .columns = &coded, .column_count = 1, .length = 4, .batch_count = 1, .later = &other};
+    other.column_count = 1;
+    const made_column *const others[] = {&coded_wider, &good};
+    for (int i = 0; i < 2; i++) {
+        other.columns = others[i];
+        refuse(of_coded, "table t, column x has another name or type");
+    }
 }
 
 /* ---- Scans ------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* Values of Arrow's arrays, by the functions that read them: every format with nulls and without, what is
  * found where a buffer ends or is missing, and which arrays are used as they lie. (test_arrow.c reads whole
  * streams.) */
+#include <stdlib.h>
 #include <string.h>
 
 #include "ingest/arrow_source.h"
@@ -151,6 +152,36 @@ static void clocks_of_every_unit(void **state) {
     assert_refused(&made, "a time of day that is negative or beyond 24 hours");
     make_array(&made, "tts", late, true);
     assert_refused(&made, "a time of day that is negative or beyond 24 hours");
+}
+
+/* 2^130 and its negative, with points within and far before their digits. */
+static void decimals_of_more_than_128_bits(void **state) {
+    (void)state;
+    static const int scales[] = {0, 1, 10, 39, 40, 41, 60, 300, -5};
+    uint64_t values[ROWS][4] = {{0, 0, 4, 0}, {0, 0, UINT64_MAX - 3, UINT64_MAX}, {0, 0, 0, 4}};
+    static const char *const digits[ROWS] = {"1361129467683753853853498429727072845824",
+                                             "-1361129467683753853853498429727072845824",
+                                             "25108406941546723055343157692830665664409421777856138051584"};
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    for (int i = 0; i < ROWS; i++)
+        for (int k = 0; k < 2; k++) {
+            uint64_t kept = values[i][k];
+            values[i][k] = values[i][3 - k];
+            values[i][3 - k] = kept;
+        }
+#endif
+    for (size_t s = 0; s < sizeof scales / sizeof *scales; s++) {
+        char format[32], expected[100];
+        made_array made;
+        snprintf(format, sizeof format, "d:76,%d,256", scales[s]);
+        make_array(&made, format, values, false);
+        assert_read(&made, false);
+        for (int i = 0; i < ROWS; i++) {
+            snprintf(expected, sizeof expected, "%se%d", digits[i], -scales[s]);
+            assert_int_equal(made.cells[i].type, WEIR_INGEST__REAL);
+            assert_true(made.cells[i].real == strtod(expected, NULL));
+        }
+    }
 }
 
 static void bits_and_nothing(void **state) {
@@ -419,6 +450,7 @@ int main(void) {
         cmocka_unit_test(floats_of_every_width),
         cmocka_unit_test(times_of_every_unit),
         cmocka_unit_test(clocks_of_every_unit),
+        cmocka_unit_test(decimals_of_more_than_128_bits),
         cmocka_unit_test(bits_and_nothing),
         cmocka_unit_test(texts_by_offsets),
         cmocka_unit_test(bytes_of_fixed_width),

@@ -173,6 +173,50 @@ static void test_a_dataset_must_be_the_stores(void **state) {
     }
 }
 
+static weir_status open_with_width(const char *name, weir_error *error) {
+    char batch[200];
+    weir_batch_builder *builder = NULL;
+    snprintf(batch, sizeof batch, "\"child_width\": {\"*\": 2, \"%s\": 1}", name);
+    weir_manifest *manifest = shop_manifest(&shop, 5, "", batch);
+    weir_batch_options options = options_of(manifest, datasets[0], 1, 0);
+    weir_status status = weir_batch_builder_open(NULL, &options, &builder, error);
+    weir_batch_builder_close(builder);
+    weir_manifest_close(manifest);
+    return status;
+}
+
+static void refuse_width(const char *name) {
+    char start[200];
+    weir_error error;
+    snprintf(start, sizeof start, "$.batch.child_width has a width for '%s', which is not an edge type",
+             name);
+    assert_fails(open_with_width(name, &error), WEIR_MANIFEST_INVALID, &error);
+    assert_non_null(strstr(error.message, start));
+    assert_non_null(strstr(error.message, ", and its tasks"));
+}
+
+static void test_widths_are_of_edge_types_and_tasks(void **state) {
+    (void)state;
+    const weir_store_info *info = weir_store_describe(shop.store);
+    weir_error error;
+    char name[100];
+    assert_true(info->edge_count > 1 && info->task_count > 1);
+    for (uint32_t i = 0; i < info->task_count; i++)
+        assert_ok(open_with_width(info->tasks[i].name, &error), &error);
+    for (uint32_t i = 0; i < info->edge_count; i++) {
+        const char *table = info->tables[info->edges[i].table].name, *edge = info->edges[i].name;
+        snprintf(name, sizeof name, "%s.%s", table, edge);
+        assert_ok(open_with_width(name, &error), &error);
+        name[strlen(name) - 1] = 0;
+        refuse_width(name);
+        snprintf(name, sizeof name, "%s-%s", table, edge);
+        refuse_width(name);
+        snprintf(name, sizeof name, "%s.%s.", table, edge);
+        refuse_width(name);
+        refuse_width(table);
+    }
+}
+
 /* Nor does it keep the batch that it held before: whoever goes on after an error has nothing to train on. */
 static void test_after_an_error_the_buffer_holds_no_batch(void **state) {
     (void)state;
@@ -259,6 +303,7 @@ int main(void) {
         cmocka_unit_test(test_samples_do_not_depend_on_the_world),
         cmocka_unit_test(test_nothing_is_allocated_after_open),
         cmocka_unit_test(test_a_dataset_must_be_the_stores),
+        cmocka_unit_test(test_widths_are_of_edge_types_and_tasks),
         cmocka_unit_test(test_after_an_error_the_buffer_holds_no_batch),
         cmocka_unit_test(test_a_damaged_store_never_leads_outside),
     };

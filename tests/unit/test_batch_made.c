@@ -243,6 +243,65 @@ static void lists_are_made_of_what_is_whole(void **state) {
         fail_msg("only %d, %d and %d of them", held_out, labels, children);
 }
 
+/* With another anchor for its first seed of val, whose label is held out: what opening a builder says. */
+static weir_status open_with_seed(const uint8_t *bytes, uint8_t *copy, size_t size, uint32_t past_end,
+                                  bool *is_tried, weir_error *error) {
+    weir_store *store;
+    weir_batch_builder *builder = NULL;
+    assert_ok(weir_store_open_memory(NULL, bytes, size, &store, error), error);
+    const weir_task *task = &weir_store_describe(store)->tasks[0];
+    const weir_table *anchor = &weir_store_describe(store)->tables[task->anchor_table];
+    size_t at = (size_t)(task->seed_rows - bytes) + 4 * (size_t)task->split_start[WEIR_VAL];
+    uint32_t number = anchor->first_number + anchor->row_count - 1 + past_end;
+    *is_tried = task->is_cell && task->split_start[WEIR_VAL] < task->split_start[WEIR_TEST];
+    weir_store_close(store);
+    if (!*is_tried)
+        return WEIR_OK;
+    memcpy(copy, bytes, size);
+    weir__store32(copy + at, number);
+    rehash_store(copy, size);
+    assert_ok(weir_store_open_memory(NULL, copy, size, &store, error), error);
+    weir_manifest *manifest =
+        make_store_manifest(store, 0, WEIR_TRAIN, 8, "\"label_visibility\": [\"train\", \"test\"]");
+    assert_non_null(manifest);
+    weir_batch_options options = {.size = sizeof options,
+                                  .store = store,
+                                  .manifest = manifest,
+                                  .dataset = "made/k0/train",
+                                  .world_size = 1,
+                                  .any_hash = true};
+    weir_status status = weir_batch_builder_open(NULL, &options, &builder, error);
+    weir_batch_builder_close(builder);
+    weir_manifest_close(manifest);
+    weir_store_close(store);
+    return status;
+}
+
+static void seeds_past_the_anchors_table_are_refused(void **state) {
+    static const made_sizes sizes = {
+        .tables = 2, .columns = 2, .rows = 20, .tasks = 1, .seeds = 4, .is_exact = true};
+    unsigned tried = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed < 20; seed++) {
+        weir_error error;
+        size_t size;
+        bool is_tried;
+        uint8_t *bytes = make_store_bytes(seed, &sizes, &size),
+                *copy = aligned_alloc(4096, (size | 4095) + 1);
+        assert_true(bytes && copy);
+        assert_ok(open_with_seed(bytes, copy, size, 0, &is_tried, &error), &error);
+        for (uint32_t past_end = 1; past_end < 3 && is_tried; past_end++) {
+            assert_fails(open_with_seed(bytes, copy, size, past_end, &is_tried, &error), WEIR_STORE_CORRUPT,
+                         &error);
+            assert_non_null(strstr(error.message, "not of its anchor table"));
+        }
+        tried += is_tried;
+        free(bytes);
+        free(copy);
+    }
+    assert_true(tried >= 5);
+}
+
 /* ---- A hub ------------------------------------------------------------------------------------- */
 
 /* Contexts of the hub, found by 20,000 walks that leave it ten times each. */
@@ -352,6 +411,7 @@ int main(void) {
         cmocka_unit_test(a_row_may_have_more_keys_than_there_are_places),
         cmocka_unit_test(rows_that_do_not_exist_are_refused),
         cmocka_unit_test(lists_are_made_of_what_is_whole),
+        cmocka_unit_test(seeds_past_the_anchors_table_are_refused),
         cmocka_unit_test(a_hub_of_ten_million_children_is_walked),
     };
     return cmocka_run_group_tests_name("batch_made", tests, NULL, NULL);

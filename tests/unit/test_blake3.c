@@ -527,6 +527,40 @@ static void test_kernels_hash_parents_in_place(void **state) {
     }
 }
 
+/* ---- Subtrees, as a store's block hashes are ------------------------------------------------------- */
+
+static void test_joined_subtrees_are_the_hash(void **state) {
+    enum { MOST = 130 * WEIR__SUBTREE_SIZE + 5 };
+    static const size_t blocks[] = {1, 2, 3, 4, 5, 7, 8, 63, 64, 65, 127, 128, 129, 130};
+    static const int more[] = {-WEIR__SUBTREE_SIZE + 1, -1024, -1, 0, 1, 5};
+    (void)state;
+    uint8_t *data = malloc(MOST);
+    assert_non_null(data);
+    for (size_t i = 0; i < MOST; i++)
+        data[i] = (uint8_t)(i * 31 >> 5);
+    for (size_t b = 0; b<sizeof blocks / sizeof blocks[0]; b += test_stride()> 1 ? 3 : 1)
+        for (size_t m = 0; m < sizeof more / sizeof more[0]; m++) {
+            size_t size = (size_t)((long)(blocks[b] * WEIR__SUBTREE_SIZE) + more[m]), count = 0;
+            uint8_t expected[32], found[32], values[131][32];
+            if (size <= WEIR__SUBTREE_SIZE || size > MOST)
+                continue;
+            for (size_t at = 0; at < size; at += WEIR__SUBTREE_SIZE, count++) {
+                size_t part = size - at < WEIR__SUBTREE_SIZE ? size - at : WEIR__SUBTREE_SIZE;
+                weir__blake3_subtree(data + at, part, count, values[count]);
+            }
+            weir__blake3_of(data, size, expected);
+            for (size_t each = 1; each <= count; each += count - 1) { /* one by one, and all at once */
+                weir__blake3 joined;
+                weir__blake3_init(&joined);
+                for (size_t i = 0; i < count; i += each)
+                    weir__blake3_join(&joined, values[i], each);
+                weir__blake3_final(&joined, found, sizeof found);
+                assert_memory_equal(found, expected, 32);
+            }
+        }
+    free(data);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden_vectors),
@@ -545,6 +579,7 @@ int main(void) {
         cmocka_unit_test(test_best_kernel_is_the_last),
         cmocka_unit_test(test_kernels_hash_any_number_of_chunks),
         cmocka_unit_test(test_kernels_hash_parents_in_place),
+        cmocka_unit_test(test_joined_subtrees_are_the_hash),
     };
     return cmocka_run_group_tests_name("blake3", tests, prepare, NULL);
 }

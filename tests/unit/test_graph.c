@@ -311,6 +311,23 @@ static void test_written_document(void **state) {
     weir_graph_close(graph);
 }
 
+static void test_an_empty_order_is_one_that_lacks_nodes(void **state) {
+    (void)state;
+    static const char given[] = "{\"format\": \"weir-graph/1\", \"tensors\": [{\"id\": \"x\", \"shape\": [], "
+                                "\"dtype\": \"u8\", \"role\": \"input\"}, "
+                                "{\"id\": \"y\", \"shape\": [], \"dtype\": \"u8\"}], \"nodes\": [{\"id\": "
+                                "\"a\", \"op\": \"relu\", \"inputs\": [\"x\"], "
+                                "\"outputs\": [\"y\"]}], \"outputs\": [\"y\"], \"order\": []}";
+    weir_error error;
+    weir_graph *graph;
+    weir_plan *plan;
+    weir_plan_options options = options_of("forward");
+    assert_ok(weir_graph_read(NULL, given, strlen(given), "given", &graph, &error), &error);
+    assert_fails(weir_plan_make(NULL, graph, &options, &plan, &error), WEIR_INVALID_IR, &error);
+    assert_non_null(strstr(error.message, "order"));
+    weir_graph_close(graph);
+}
+
 /* Every prefix of a document is refused, and every single changed byte is refused or read as a graph. */
 static void test_damaged_documents(void **state) {
     (void)state;
@@ -388,6 +405,7 @@ int main(void) {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_written_document),
+        cmocka_unit_test(test_an_empty_order_is_one_that_lacks_nodes),
         cmocka_unit_test(test_damaged_documents),
         cmocka_unit_test(test_reversed_declaration),
     };

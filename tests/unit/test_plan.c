@@ -138,6 +138,22 @@ static void test_options(void **state) {
     options = options_of("forward");
     options.size = 0;
     assert_fails(weir_plan_make(NULL, graph, &options, &plan, &error), WEIR_CONTRACT_VIOLATION, &error);
+    static const uint8_t token[WEIR_TOKEN_SIZE] = {1};
+    options = options_of("forward");
+    options.token = token;
+    options.token_size = sizeof token - 1;
+    assert_fails(weir_plan_make(NULL, graph, &options, &plan, &error), WEIR_CONTRACT_VIOLATION, &error);
+    options.token_size = sizeof token;
+    assert_ok(weir_plan_make(NULL, graph, &options, &plan, &error), &error);
+    weir_plan_close(plan);
+    static const uint64_t links[][2] = {{5, 0}, {0, 5}, {(uint64_t)1 << 56, 5}, {5, (uint64_t)1 << 56}};
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
+        options = options_of("forward");
+        options.link = links[i][0];
+        options.speed = links[i][1];
+        assert_fails(weir_plan_make(NULL, graph, &options, &plan, &error), WEIR_INVALID_IR, &error);
+        assert_non_null(strstr(error.message, "give both"));
+    }
     weir_graph_close(graph);
 }
 

@@ -1,6 +1,6 @@
-/* Blocks that are verified when they are used first: their hashes are subtrees of the sections', damage
- * anywhere in a store is found before it is in a batch, a store without block hashes is verified by sections,
- * and a file that is cut under a reader is an error, not the end of the process. */
+/* Blocks that are verified when they are used first: damage anywhere in a store is found before it is in a
+ * batch, a store without block hashes is verified by sections, and a file that is cut under a reader is an
+ * error, not the end of the process. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,40 +12,6 @@
 #include "support/damage.h"
 #include "support/made_store.h"
 #include "support/testing.h"
-
-/* ---- The tree -------------------------------------------------------------------------------- */
-
-static void joined_subtrees_are_the_hash(void **state) {
-    enum { MOST = 130 * WEIR__SUBTREE_SIZE + 5 };
-    static const size_t blocks[] = {1, 2, 3, 4, 5, 7, 8, 63, 64, 65, 127, 128, 129, 130};
-    static const int more[] = {-WEIR__SUBTREE_SIZE + 1, -1024, -1, 0, 1, 5};
-    (void)state;
-    uint8_t *data = malloc(MOST);
-    assert_non_null(data);
-    for (size_t i = 0; i < MOST; i++)
-        data[i] = (uint8_t)(i * 31 >> 5);
-    for (size_t b = 0; b<sizeof blocks / sizeof blocks[0]; b += test_stride()> 1 ? 3 : 1)
-        for (size_t m = 0; m < sizeof more / sizeof more[0]; m++) {
-            size_t size = (size_t)((long)(blocks[b] * WEIR__SUBTREE_SIZE) + more[m]), count = 0;
-            uint8_t expected[32], found[32], values[131][32];
-            if (size <= WEIR__SUBTREE_SIZE || size > MOST)
-                continue;
-            for (size_t at = 0; at < size; at += WEIR__SUBTREE_SIZE, count++) {
-                size_t part = size - at < WEIR__SUBTREE_SIZE ? size - at : WEIR__SUBTREE_SIZE;
-                weir__blake3_subtree(data + at, part, count, values[count]);
-            }
-            weir__blake3_of(data, size, expected);
-            for (size_t each = 1; each <= count; each += count - 1) { /* one by one, and all at once */
-                weir__blake3 joined;
-                weir__blake3_init(&joined);
-                for (size_t i = 0; i < count; i += each)
-                    weir__blake3_join(&joined, values[i], each);
-                weir__blake3_final(&joined, found, sizeof found);
-                assert_memory_equal(found, expected, 32);
-            }
-        }
-    free(data);
-}
 
 /* ---- Everything that a store gives ------------------------------------------------------------ */
 
@@ -396,6 +362,35 @@ static void times_of_the_latest_are_verified(void **state) {
     config = CONFIG;
 }
 
+/* Of rows that are left out if they show nothing, the others are listed before the first walk. */
+static void times_of_what_is_shown_are_verified(void **state) {
+    static const made_sizes sizes = {.tables = 2,
+                                     .columns = 2,
+                                     .edges = 1,
+                                     .rows = 100,
+                                     .tasks = 1,
+                                     .seeds = 40,
+                                     .dim = 2,
+                                     .hubs = 4,
+                                     .is_exact = true};
+    static const char *const visible[] = {"\"train\"", "[\"train\", \"val\"]"};
+    static char text[200];
+    (void)state;
+    for (size_t i = 0; i < sizeof visible / sizeof visible[0]; i++) {
+        unsigned found = 0;
+        snprintf(text, sizeof text,
+                 "\"sequence_length\": 200, \"max_hops\": 2, \"identifiers\": \"omit\", \"blank_rows\": "
+                 "\"omit\", \"label_visibility\": %s",
+                 visible[i]);
+        config = text;
+        for (uint64_t seed = 1; seed < 100; seed++)
+            found += damage_times(&sizes, seed, 0, 9, 5);
+        if (found < 60)
+            fail_msg("found %u", found);
+    }
+    config = CONFIG;
+}
+
 static void assert_damaged(const uint8_t *bytes, size_t size, weir_verify verify, const char *message) {
     weir_error error;
     assert_fails(read_store(bytes, size, verify, &error).status, WEIR_STORE_CORRUPT, &error);
@@ -679,7 +674,6 @@ static void a_store_larger_than_memory_is_scattered(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(joined_subtrees_are_the_hash),
         cmocka_unit_test(all_ways_to_verify_give_the_same),
         cmocka_unit_test(no_flipped_bit_changes_a_batch_unseen),
         cmocka_unit_test(no_damage_to_a_long_store_changes_a_batch_unseen),
@@ -688,6 +682,7 @@ int main(void) {
         cmocka_unit_test(children_that_lie_far_apart_are_verified),
         cmocka_unit_test(times_that_a_search_reads_are_verified),
         cmocka_unit_test(times_of_the_latest_are_verified),
+        cmocka_unit_test(times_of_what_is_shown_are_verified),
         cmocka_unit_test(damage_is_named),
         cmocka_unit_test(raw_readers_can_ask),
         cmocka_unit_test(threads_that_meet_at_a_block_agree),

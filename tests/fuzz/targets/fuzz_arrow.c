@@ -5,12 +5,9 @@
  * all is released. */
 #include <string.h>
 
+#include "ingested.h"
 #include "recipe.h"
-#include "require.h"
 #include "support/arrow_stream.h"
-#include "support/memory_env.h"
-#include "weir/weir.h"
-#include "weir_tool/store_tools.h"
 
 #define STORE "s.weir"
 
@@ -93,7 +90,6 @@ static bool ingest(memory_env *memory, weir_ingest_options options, made_table *
     weir_arrow_table given = {.name = "t", .open = made_open, .context = table};
     struct ArrowArrayStream stream = {0};
     weir_error error;
-    weir_store *store = NULL;
     options.arrow_tables = &given;
     options.arrow_table_count = 1;
     if (table->length & 1) { /* as a stream */
@@ -105,16 +101,7 @@ static bool ingest(memory_env *memory, weir_ingest_options options, made_table *
         stream.release(&stream);
     require(table->live_schemas == 0 && table->live_batches == 0 && table->live_streams == 0);
     require(table->asked_too_often == 0);
-    const memory_file *file = memory_env_file(memory, STORE);
-    if (status != WEIR_OK) {
-        require(status == WEIR_SCHEMA_INVALID || status == WEIR_SOURCE_ERROR || status == WEIR_TASK_INVALID);
-        require(error.message[0] != 0 && !file);
-        return false;
-    }
-    require(file && weir_store_open_memory(NULL, file->data, file->size, &store, NULL) == WEIR_OK);
-    require(weir_store_verify(store, 1, NULL) == WEIR_OK);
-    weir_store_close(store);
-    return true;
+    return is_ingested(memory, STORE, status, &error);
 }
 
 static void ingest_twice(memory_env *memory, made_table *table) {

@@ -7,11 +7,8 @@
 #include <unistd.h>
 
 #include "ingest/duckdb_api.h"
+#include "ingested.h"
 #include "recipe.h"
-#include "require.h"
-#include "support/memory_env.h"
-#include "weir/weir.h"
-#include "weir_tool/store_tools.h"
 
 #define STORE "s.weir"
 
@@ -127,18 +124,8 @@ static bool make_database(const weir_ingest__duck_api *api, const char *path, re
 
 static bool ingest(memory_env *memory, const weir_ingest_options *options, weir_ingest_report *report) {
     weir_error error;
-    weir_store *store = NULL;
     weir_status status = weir_ingest(&memory->env, options, report, &error);
-    const memory_file *file = memory_env_file(memory, STORE);
-    if (status != WEIR_OK) {
-        require(status == WEIR_SCHEMA_INVALID || status == WEIR_SOURCE_ERROR || status == WEIR_TASK_INVALID);
-        require(error.message[0] != 0 && !file);
-        return false;
-    }
-    require(file && weir_store_open_memory(NULL, file->data, file->size, &store, NULL) == WEIR_OK);
-    require(weir_store_verify(store, 1, NULL) == WEIR_OK);
-    weir_store_close(store);
-    return true;
+    return is_ingested(memory, STORE, status, &error);
 }
 
 static void ingest_twice(memory_env *memory, weir_ingest_options options) {

@@ -8,8 +8,8 @@
 
 #include "batches.h"
 #include "ingest/row_run.h"
+#include "ingested.h"
 #include "recipe.h"
-#include "support/memory_env.h"
 #include "support/memory_sqlite.h"
 
 #define LOCATION "file:/weir-fuzz-growing?vfs=memdb"
@@ -155,14 +155,6 @@ static const char *schema_of(uint8_t number) {
         number & 2 ? "" : notes[number >> 2 & 1], number & 2 ? "" : "\"}", times[number >> 3 & 1],
         number & 16 ? "\"query\": \"SELECT at, w FROM v\", " : "", units[number >> 5 & 3]);
     return text;
-}
-
-static void require_sound(memory_env *memory, const char *path) {
-    const memory_file *file = memory_env_file(memory, path);
-    weir_store *store = NULL;
-    require(file && weir_store_open_memory(NULL, file->data, file->size, &store, NULL) == WEIR_OK);
-    require(weir_store_verify(store, 1, NULL) == WEIR_OK);
-    weir_store_close(store);
 }
 
 static weir_status ingest(growth *g, uint8_t schema, const char *output, const char *base, weir_error *error,

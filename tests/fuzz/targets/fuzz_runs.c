@@ -6,11 +6,8 @@
 
 #include "base/bytes.h"
 #include "ingest/row_run.h"
+#include "ingested.h"
 #include "recipe.h"
-#include "require.h"
-#include "support/memory_env.h"
-#include "weir/weir.h"
-#include "weir_tool/store_tools.h"
 
 #define STORE "s.weir"
 #define LIST  "r/row-runs.json"
@@ -99,21 +96,17 @@ static void compose(memory_env *memory, recipe *r) {
 static void ingest(memory_env *memory) {
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     weir_error error;
-    weir_store *store = NULL;
     options.source = "r";
     options.output = STORE;
     options.threads = 1;
     weir_status status = weir_ingest(&memory->env, &options, NULL, &error);
-    const memory_file *file = memory_env_file(memory, STORE);
     if (status != WEIR_OK) {
         require(status == WEIR_SCHEMA_INVALID || status == WEIR_SOURCE_ERROR || status == WEIR_TASK_INVALID ||
                 status == WEIR_IO_ERROR);
-        require(error.message[0] != 0 && !file);
+        require(error.message[0] != 0 && !memory_env_file(memory, STORE));
         return;
     }
-    require(file && weir_store_open_memory(NULL, file->data, file->size, &store, NULL) == WEIR_OK);
-    require(weir_store_verify(store, 1, NULL) == WEIR_OK);
-    weir_store_close(store);
+    require_sound(memory, STORE);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
