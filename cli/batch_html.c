@@ -26,11 +26,11 @@ static void write_stretch_end(weir_json_writer *w, const weir_task *task, const 
 static void write_labels(weir_json_writer *w, const weir_store *store, const weir_task *task,
                          const cli_labels *labels) {
     const weir_column *column = &weir_store_describe(store)->columns[task->column];
-    cli_json_object(w, "labels");
-    cli_json_uint(w, "count", labels->count);
-    cli_json_uint(w, "nulls", labels->nulls);
-    cli_json_uint(w, "others", labels->others);
-    cli_json_array(w, "items");
+    weir_json_pair_object(w, "labels");
+    weir_json_pair_uint(w, "count", labels->count);
+    weir_json_pair_uint(w, "nulls", labels->nulls);
+    weir_json_pair_uint(w, "others", labels->others);
+    weir_json_pair_array(w, "items");
     for (uint32_t i = 0; i < labels->item_count; i++) {
         const cli_label_item *item = &labels->items[i];
         weir_cell value = {.stype = task->stype, .number = (float)item->low};
@@ -54,29 +54,29 @@ static void write_labels(weir_json_writer *w, const weir_store *store, const wei
 static void write_tables(weir_json_writer *w, const weir_store *store, const weir_task *task) {
     const weir_store_info *info = weir_store_describe(store);
     char text[1024];
-    cli_json_array(w, "tables");
+    weir_json_pair_array(w, "tables");
     for (uint32_t t = 0; t < info->table_count; t++) {
         weir_json_object(w);
-        cli_json_text(w, "name", info->tables[t].name);
-        cli_json_uint(w, "row_start", info->tables[t].row_start);
-        cli_json_uint(w, "column_start", info->tables[t].column_start);
-        cli_json_bool(w, "has_keys", info->tables[t].key_form != WEIR_KEYS_NONE);
+        weir_json_pair_text(w, "name", info->tables[t].name);
+        weir_json_pair_uint(w, "row_start", info->tables[t].row_start);
+        weir_json_pair_uint(w, "column_start", info->tables[t].column_start);
+        weir_json_pair_bool(w, "has_keys", info->tables[t].key_form != WEIR_KEYS_NONE);
         weir_json_end_object(w);
     }
     if (task->has_label_times) {
         weir_json_object(w);
-        cli_json_text(w, "name", task->name);
-        cli_json_uint(w, "row_start", info->row_count);
-        cli_json_bool(w, "has_keys", false);
-        cli_json_bool(w, "is_task", true);
-        cli_json_array(w, "columns");
+        weir_json_pair_text(w, "name", task->name);
+        weir_json_pair_uint(w, "row_start", info->row_count);
+        weir_json_pair_bool(w, "has_keys", false);
+        weir_json_pair_bool(w, "is_task", true);
+        weir_json_pair_array(w, "columns");
         weir_json_uint(w, task->column);
         weir_json_uint(w, task->observed_column);
         weir_json_end_array(w);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
-    cli_json_array(w, "columns");
+    weir_json_pair_array(w, "columns");
     for (uint32_t c = 0; c < info->column_count; c++) {
         const weir_column *column = &info->columns[c];
         const char *known_at = NULL; /* with its row */
@@ -87,10 +87,10 @@ static void write_tables(weir_json_writer *w, const weir_store *store, const wei
             known_at = info->columns[column->known_at].name;
         }
         weir_json_object(w);
-        cli_json_text(w, "name", column->name);
-        cli_json_text(w, "about", column->description);
-        cli_json_text(w, "stype", weir_stype_name(column->stype));
-        cli_json_text(w, "known_at", known_at);
+        weir_json_pair_text(w, "name", column->name);
+        weir_json_pair_text(w, "about", column->description);
+        weir_json_pair_text(w, "stype", weir_stype_name(column->stype));
+        weir_json_pair_text(w, "known_at", known_at);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
@@ -99,12 +99,12 @@ static void write_tables(weir_json_writer *w, const weir_store *store, const wei
 /* A foreign key; `column` is WEIR_NONE if it has none. */
 static void write_edge(weir_json_writer *w, const char *name, uint32_t column, uint32_t parent_table) {
     weir_json_object(w);
-    cli_json_text(w, "name", name);
+    weir_json_pair_text(w, "name", name);
     if (column == WEIR_NONE)
-        cli_json_text(w, "column", NULL);
+        weir_json_pair_text(w, "column", NULL);
     else
-        cli_json_uint(w, "column", column);
-    cli_json_uint(w, "parent_table", parent_table);
+        weir_json_pair_uint(w, "column", column);
+    weir_json_pair_uint(w, "parent_table", parent_table);
     weir_json_end_object(w);
 }
 
@@ -113,28 +113,28 @@ static void write_head(weir_json_writer *w, const cli_batch_context *context, co
     static const char *const visibilities[] = {"train", "all", "none", "a list of splits"};
     const weir_store_info *info = weir_store_describe(context->store);
     const weir_batch_config *batch = weir_manifest_describe(context->manifest)->batch;
-    cli_json_text(w, "version", weir_version());
-    cli_json_text(w, "dataset", context->dataset);
+    weir_json_pair_text(w, "version", weir_version());
+    weir_json_pair_text(w, "dataset", context->dataset);
     if (context->stage)
-        cli_json_text(w, "stage", context->stage);
-    cli_json_text(w, "label_visibility", visibilities[batch->label_visibility]);
-    cli_json_bool(w, "shows_labels", batch->labels);
-    cli_json_uint(w, "world_size", context->world_size);
-    cli_json_uint(w, "rank", context->rank);
-    cli_json_object(w, "task");
-    cli_json_text(w, "name", task->name);
-    cli_json_text(w, "target", task->target_column);
-    cli_json_text(w, "stype", weir_stype_name(task->stype));
-    cli_json_text(w, "anchor_table", info->tables[task->anchor_table].name);
-    cli_json_uint(w, "column", task->column);
-    cli_json_bool(w, "is_cell", task->is_cell);
-    cli_json_bool(w, "has_label_times", task->has_label_times);
+        weir_json_pair_text(w, "stage", context->stage);
+    weir_json_pair_text(w, "label_visibility", visibilities[batch->label_visibility]);
+    weir_json_pair_bool(w, "shows_labels", batch->labels);
+    weir_json_pair_uint(w, "world_size", context->world_size);
+    weir_json_pair_uint(w, "rank", context->rank);
+    weir_json_pair_object(w, "task");
+    weir_json_pair_text(w, "name", task->name);
+    weir_json_pair_text(w, "target", task->target_column);
+    weir_json_pair_text(w, "stype", weir_stype_name(task->stype));
+    weir_json_pair_text(w, "anchor_table", info->tables[task->anchor_table].name);
+    weir_json_pair_uint(w, "column", task->column);
+    weir_json_pair_bool(w, "is_cell", task->is_cell);
+    weir_json_pair_bool(w, "has_label_times", task->has_label_times);
     if (task->link.is_link)
-        cli_json_text(w, "destination_table", info->tables[task->link.table].name);
+        weir_json_pair_text(w, "destination_table", info->tables[task->link.table].name);
     weir_json_pair_texts(w, "drop_columns", task->drop_columns, task->drop_column_count);
     weir_json_end_object(w);
     write_tables(w, context->store, task);
-    cli_json_array(w, "edges");
+    weir_json_pair_array(w, "edges");
     for (uint32_t e = 0; e < info->edge_count; e++)
         write_edge(w, info->edges[e].name, info->edges[e].column, info->edges[e].parent_table);
     if (task->has_label_times)
@@ -189,7 +189,7 @@ weir_status cli_batch_html_open(const cli_batch_context *context, const weir_bat
         if (status != WEIR_OK)
             break;
         write_head(w, &part->context, &weir_store_describe(store)->tasks[dataset.task], &part->labels);
-        cli_json_array(w, "steps");
+        weir_json_pair_array(w, "steps");
     }
     if (status == WEIR_OK)
         *out = page;

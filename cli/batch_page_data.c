@@ -312,7 +312,7 @@ static void write_cell(weir_json_writer *w, const sequence *s, uint32_t local, u
 /* [edge type, number of the parent in the sequence or -1, state, the time that the state is about]. */
 static void write_parents(weir_json_writer *w, const sequence *s, uint32_t local) {
     const weir_table *table = table_of(s, local);
-    cli_json_array(w, "parents");
+    weir_json_pair_array(w, "parents");
     for (uint32_t e = table->edge_start; e < table->edge_start + table->edge_count; e++) {
         uint64_t parent = weir_store_parent(s->context->store, s->rows[local], e);
         if (parent == WEIR_NO_ROW)
@@ -365,20 +365,20 @@ static void write_task_row(weir_json_writer *w, const sequence *s, uint32_t loca
                       .is_null = row.observation_time == INT64_MAX,
                       .integer = row.observation_time};
     weir_json_object(w);
-    cli_json_uint(w, "row", s->rows[local]);
-    cli_json_uint(w, "table", s->info->table_count);
+    weir_json_pair_uint(w, "row", s->rows[local]);
+    weir_json_pair_uint(w, "table", s->info->table_count);
     weir_json_key(w, "time");
     write_time(w, row.observation_time);
     if (is_stored) {
         weir_json_key(w, "known");
         write_time(w, weir_store_label_time(store, s->task_number, seed));
-        cli_json_text(w, "split", weir_split_name(row.split));
+        weir_json_pair_text(w, "split", weir_split_name(row.split));
     }
-    cli_json_array(w, "cells");
+    weir_json_pair_array(w, "cells");
     write_task_cell(w, s, local, s->task->column, &row.target);
     write_task_cell(w, s, local, s->task->observed_column, &time);
     weir_json_end_array(w);
-    cli_json_array(w, "parents");
+    weir_json_pair_array(w, "parents");
     weir_json_array(w);
     weir_json_uint(w, s->info->edge_count);
     weir_json_int(w, local_of(s, row.row));
@@ -397,13 +397,13 @@ static void write_row(weir_json_writer *w, const sequence *s, uint32_t local) {
     const weir_table *table = table_of(s, local);
     weir_json_object(w);
     char key[LONGEST_VALUE];
-    cli_json_uint(w, "row", s->rows[local]);
+    weir_json_pair_uint(w, "row", s->rows[local]);
     if (weir_store_key_text(s->context->store, s->rows[local], key, sizeof key) > 0)
-        cli_json_text(w, "key", key);
-    cli_json_uint(w, "table", (uint64_t)(table - s->info->tables));
+        weir_json_pair_text(w, "key", key);
+    weir_json_pair_uint(w, "table", (uint64_t)(table - s->info->tables));
     weir_json_key(w, "time");
     write_time(w, weir_store_row_time(s->context->store, s->rows[local]));
-    cli_json_array(w, "cells");
+    weir_json_pair_array(w, "cells");
     for (uint32_t i = 0; i < table->column_count; i++)
         write_cell(w, s, local, table->column_start + i);
     weir_json_end_array(w);
@@ -452,8 +452,8 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
     cli_json_uint_text(w, "position", cli_batch_field(batch, WEIR_POSITION, s->index));
     weir_json_key(w, "seen");
     write_time(w, s->observation_time);
-    cli_json_text(w, "digest", digest);
-    cli_json_uint(w, "cells", s->cell_count);
+    weir_json_pair_text(w, "digest", digest);
+    weir_json_pair_uint(w, "cells", s->cell_count);
     if (s->row_count > 0) {
         weir_cell target = target_of(s, sample);
         weir_json_key(w, "target");
@@ -462,11 +462,11 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
                      cli_labels_find(s->labels, &target)); /* which item of the label distribution it is */
     }
     if (s->batch->group_size > 1)
-        cli_json_text(w, "role", weir_role_name(weir_batch_role(batch, s->index)));
+        weir_json_pair_text(w, "role", weir_role_name(weir_batch_role(batch, s->index)));
     write_permutation(w, s, "col_perm", WEIR_COL_PERM);
     write_permutation(w, s, "out_perm", WEIR_OUT_PERM);
     write_permutation(w, s, "in_perm", WEIR_IN_PERM);
-    cli_json_array(w, "parts"); /* [row that starts it, visits] */
+    weir_json_pair_array(w, "parts"); /* [row that starts it, visits] */
     for (uint32_t r = 0; r < s->row_count; r++)
         if (s->visits[r] != WEIR_NONE) {
             weir_json_array(w);
@@ -475,7 +475,7 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
             weir_json_end_array(w);
         }
     weir_json_end_array(w);
-    cli_json_array(w, "rows");
+    weir_json_pair_array(w, "rows");
     if (find_places(s)) {
         for (uint32_t r = 0; r < s->row_count; r++)
             write_row(w, s, r);
@@ -502,9 +502,9 @@ void cli_batch_write_page_step(weir_json_writer *w, const weir_batch *batch, con
     cli_json_uint_text(w, "next_epoch", batch->step.cursor_next.epoch);
     cli_json_uint_text(w, "next_position", batch->step.cursor_next.global_index);
     cli_json_uint_text(w, "bytes", batch->size);
-    cli_json_uint(w, "sequence_length", batch->sequence_length);
-    cli_json_hex(w, "digest", batch->batch_digest, sizeof batch->batch_digest);
-    cli_json_array(w, "sequences");
+    weir_json_pair_uint(w, "sequence_length", batch->sequence_length);
+    weir_json_pair_hex(w, "digest", batch->batch_digest, sizeof batch->batch_digest);
+    weir_json_pair_array(w, "sequences");
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         if (is_mixed && batch->dataset_ids[i] != member)
             continue;

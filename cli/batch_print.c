@@ -38,27 +38,27 @@ static void write_shape(weir_json_writer *w, const weir_tensor *tensor) {
 }
 
 void cli_batch_write_tensors(weir_json_writer *w, const weir_batch *batch) {
-    cli_json_object(w, "tensors");
+    weir_json_pair_object(w, "tensors");
     for (int id = 0; id < WEIR_TENSORS; id++) {
         const weir_tensor *tensor = &batch->tensors[id];
         if (!tensor->name)
             continue;
-        cli_json_object(w, tensor->name);
-        cli_json_text(w, "dtype", tensor->dtype);
+        weir_json_pair_object(w, tensor->name);
+        weir_json_pair_text(w, "dtype", tensor->dtype);
         weir_json_key(w, "shape");
         write_shape(w, tensor);
-        cli_json_hex(w, "data", batch->data + tensor->offset, (size_t)tensor->size);
+        weir_json_pair_hex(w, "data", batch->data + tensor->offset, (size_t)tensor->size);
         weir_json_end_object(w);
     }
     weir_json_end_object(w);
 }
 
 static void write_source(weir_json_writer *w, const weir_batch_source *source) {
-    cli_json_text(w, "task", weir_store_describe(source->store)->tasks[source->task].name);
-    cli_json_uint(w, "task_idx", source->task);
-    cli_json_uint(w, "target_stype", source->target_stype);
-    cli_json_uint(w, "cat_emb_start", source->category_start);
-    cli_json_uint(w, "cat_emb_count", source->category_count);
+    weir_json_pair_text(w, "task", weir_store_describe(source->store)->tasks[source->task].name);
+    weir_json_pair_uint(w, "task_idx", source->task);
+    weir_json_pair_uint(w, "target_stype", source->target_stype);
+    weir_json_pair_uint(w, "cat_emb_start", source->category_start);
+    weir_json_pair_uint(w, "cat_emb_count", source->category_count);
 }
 
 void cli_batch_write_head(weir_json_writer *w, const weir_store *store, const weir_batch *batch) {
@@ -66,27 +66,27 @@ void cli_batch_write_head(weir_json_writer *w, const weir_store *store, const we
         weir_batch_source only = cli_batch_source(store, batch, 0);
         write_source(w, &only);
     } else {
-        cli_json_array(w, "datasets");
+        weir_json_pair_array(w, "datasets");
         for (uint32_t i = 0; i < batch->source_count; i++) {
             weir_json_object(w);
-            cli_json_text(w, "dataset", batch->sources[i].dataset);
+            weir_json_pair_text(w, "dataset", batch->sources[i].dataset);
             write_source(w, &batch->sources[i]);
-            cli_json_uint(w, "first_column", batch->sources[i].first_column);
-            cli_json_uint(w, "first_category", batch->sources[i].first_category);
+            weir_json_pair_uint(w, "first_column", batch->sources[i].first_column);
+            weir_json_pair_uint(w, "first_category", batch->sources[i].first_category);
             weir_json_end_object(w);
         }
         weir_json_end_array(w);
     }
     if (batch->group_size > 1)
-        cli_json_uint(w, "group_size", batch->group_size);
-    cli_json_object(w, "dims");
-    cli_json_uint(w, "B", batch->sequence_count);
-    cli_json_uint(w, "S", batch->sequence_length);
-    cli_json_uint(w, "R", batch->row_count);
-    cli_json_uint(w, "U", batch->text_count);
-    cli_json_uint(w, "D_t", batch->embedding_dim);
+        weir_json_pair_uint(w, "group_size", batch->group_size);
+    weir_json_pair_object(w, "dims");
+    weir_json_pair_uint(w, "B", batch->sequence_count);
+    weir_json_pair_uint(w, "S", batch->sequence_length);
+    weir_json_pair_uint(w, "R", batch->row_count);
+    weir_json_pair_uint(w, "U", batch->text_count);
+    weir_json_pair_uint(w, "D_t", batch->embedding_dim);
     weir_json_end_object(w);
-    cli_json_object(w, "shapes");
+    weir_json_pair_object(w, "shapes");
     for (int id = 0; id < WEIR_TENSORS; id++) {
         if (!batch->tensors[id].name)
             continue;
@@ -94,7 +94,7 @@ void cli_batch_write_head(weir_json_writer *w, const weir_store *store, const we
         write_shape(w, &batch->tensors[id]);
     }
     weir_json_end_object(w);
-    cli_json_hex(w, "batch_digest", batch->batch_digest, sizeof batch->batch_digest);
+    weir_json_pair_hex(w, "batch_digest", batch->batch_digest, sizeof batch->batch_digest);
 }
 
 void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, const weir_batch *batch,
@@ -102,11 +102,11 @@ void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, cons
     weir_batch_source source = cli_batch_source(store, batch, i);
     const weir_store_info *info = weir_store_describe(source.store);
     char digest[24];
-    cli_json_uint(w, "position", cli_batch_field(batch, WEIR_POSITION, i));
+    weir_json_pair_uint(w, "position", cli_batch_field(batch, WEIR_POSITION, i));
     bool is_padding = cli_batch_field(batch, WEIR_NUM_ROWS, i) == 0;
     if (batch->group_size > 1)
-        cli_json_text(w, "role", is_padding ? NULL : weir_role_name(weir_batch_role(batch, i)));
-    cli_json_uint(w, "anchor_row", cli_batch_field(batch, WEIR_ANCHOR_ROW, i));
+        weir_json_pair_text(w, "role", is_padding ? NULL : weir_role_name(weir_batch_role(batch, i)));
+    weir_json_pair_uint(w, "anchor_row", cli_batch_field(batch, WEIR_ANCHOR_ROW, i));
     const weir_task *task = &info->tasks[source.task];
     if (info->tables[task->anchor_table].key_form != WEIR_KEYS_NONE ||
         (task->link.is_link && info->tables[task->link.table].key_form != WEIR_KEYS_NONE)) {
@@ -117,10 +117,10 @@ void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, cons
             weir_store_key_json(source.store, cli_batch_anchor(&source, batch, i), w);
     }
     cli_json_int(w, "observation_time", (int64_t)cli_batch_field(batch, WEIR_OBSERVATION_TIME, i));
-    cli_json_uint(w, "num_cells", cli_batch_field(batch, WEIR_NUM_CELLS, i));
-    cli_json_uint(w, "num_rows", cli_batch_field(batch, WEIR_NUM_ROWS, i));
+    weir_json_pair_uint(w, "num_cells", cli_batch_field(batch, WEIR_NUM_CELLS, i));
+    weir_json_pair_uint(w, "num_rows", cli_batch_field(batch, WEIR_NUM_ROWS, i));
     snprintf(digest, sizeof digest, "%016" PRIx64, batch->sample_digests[i]);
-    cli_json_text(w, "sample_digest", digest);
+    weir_json_pair_text(w, "sample_digest", digest);
 }
 
 void cli_batch_print_sequence(const weir_store *given, const weir_batch *batch, uint32_t i) {

@@ -199,12 +199,12 @@ int cli_print_object(weir_json_writer *w) {
 }
 
 void cli_json_judged(weir_json_writer *w, weir_run_status status, uint64_t t, const char *code) {
-    cli_json_text(w, "status", weir_run_status_name(status));
+    weir_json_pair_text(w, "status", weir_run_status_name(status));
     if (status != WEIR_RUN_FAILED)
         return;
-    cli_json_object(w, "failure");
-    cli_json_uint(w, "t", t);
-    cli_json_text(w, "failure_code", code);
+    weir_json_pair_object(w, "failure");
+    weir_json_pair_uint(w, "t", t);
+    weir_json_pair_text(w, "failure_code", code);
     weir_json_end_object(w);
 }
 
@@ -212,42 +212,9 @@ int cli_judged(weir_run_status status) {
     return status == WEIR_RUN_CUT ? CLI_TRACE_CUT : status == WEIR_RUN_FAILED ? CLI_RUN_FAILED : CLI_OK;
 }
 
-void cli_json_object(weir_json_writer *w, const char *key) {
-    weir_json_key(w, key);
-    weir_json_object(w);
-}
-
-void cli_json_array(weir_json_writer *w, const char *key) {
-    weir_json_key(w, key);
-    weir_json_array(w);
-}
-
 void cli_json_int(weir_json_writer *w, const char *key, int64_t value) {
     weir_json_key(w, key);
     weir_json_int(w, value);
-}
-
-void cli_json_hex(weir_json_writer *w, const char *key, const void *data, size_t size) {
-    weir_json_key(w, key);
-    weir_json_hex(w, data, size);
-}
-
-void cli_json_uint(weir_json_writer *w, const char *key, uint64_t value) {
-    weir_json_key(w, key);
-    weir_json_uint(w, value);
-}
-
-void cli_json_bool(weir_json_writer *w, const char *key, bool value) {
-    weir_json_key(w, key);
-    weir_json_bool(w, value);
-}
-
-void cli_json_text(weir_json_writer *w, const char *key, const char *value) {
-    weir_json_key(w, key);
-    if (value)
-        weir_json_text(w, value);
-    else
-        weir_json_null(w);
 }
 
 void cli_json_text_n(weir_json_writer *w, const char *key, weir_text value) {
@@ -260,15 +227,10 @@ void cli_json_uint_text(weir_json_writer *w, const char *key, uint64_t value) {
     weir_json_uint_text(w, value);
 }
 
-void cli_json_double(weir_json_writer *w, const char *key, double value) {
-    weir_json_key(w, key);
-    weir_json_double(w, value);
-}
-
 void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor) {
-    cli_json_object(w, key);
-    cli_json_uint(w, "epoch", cursor.epoch);
-    cli_json_uint(w, "global_index", cursor.global_index);
+    weir_json_pair_object(w, key);
+    weir_json_pair_uint(w, "epoch", cursor.epoch);
+    weir_json_pair_uint(w, "global_index", cursor.global_index);
     weir_json_end_object(w);
 }
 

@@ -112,21 +112,12 @@ static inline const char *cli_plural(uint64_t count) {
 }
 enum { CLI_SHOWN_MAX = 4352 /* a path at its longest */ };
 
-/* A member of an object: its key and its value, or the beginning of an object or a list. A text that is NULL
- * is null; a number that JavaScript could not hold is a decimal text; a cursor is {"epoch": …,
- * "global_index": …}.
- */
-void cli_json_object(weir_json_writer *w, const char *key);
-void cli_json_array(weir_json_writer *w, const char *key);
+/* More pairs of an object, beside weir_json_pair_…: a number that JavaScript could not hold is a decimal
+ * text; a cursor is {"epoch": …, "global_index": …}. */
 void cli_json_int(weir_json_writer *w, const char *key, int64_t value);
-void cli_json_uint(weir_json_writer *w, const char *key, uint64_t value);
-void cli_json_bool(weir_json_writer *w, const char *key, bool value);
-void cli_json_double(weir_json_writer *w, const char *key, double value);
-void cli_json_text(weir_json_writer *w, const char *key, const char *value);
 void cli_json_text_n(weir_json_writer *w, const char *key, weir_text value);
 void cli_json_uint_text(weir_json_writer *w, const char *key, uint64_t value);
 void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor);
-void cli_json_hex(weir_json_writer *w, const char *key, const void *data, size_t size);
 
 /* How a judged run ended: its "status", of one that failed also {"failure": {"t": …, "failure_code": …}}; and
  * the exit status that says so. */

@@ -22,15 +22,15 @@ typedef struct request {
 static int print_json(const request *r, const weir_store *store, const weir_batch *batch) {
     weir_json_writer w;
     cli_json_begin(&w);
-    cli_json_text(&w, "dataset", r->of.dataset);
+    weir_json_pair_text(&w, "dataset", r->of.dataset);
     cli_batch_write_head(&w, store, batch);
-    cli_json_array(&w, "sequences");
+    weir_json_pair_array(&w, "sequences");
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         weir_json_object(&w);
         if (batch->source_count > 0)
-            cli_json_text(&w, "dataset", cli_batch_source(store, batch, i).dataset);
-        cli_json_uint(&w, "sample_index", cli_batch_field(batch, WEIR_SAMPLE_INDEX, i));
-        cli_json_uint(&w, "epoch", batch->epochs[i]);
+            weir_json_pair_text(&w, "dataset", cli_batch_source(store, batch, i).dataset);
+        weir_json_pair_uint(&w, "sample_index", cli_batch_field(batch, WEIR_SAMPLE_INDEX, i));
+        weir_json_pair_uint(&w, "epoch", batch->epochs[i]);
         cli_batch_write_sequence(&w, store, batch, i);
         weir_json_end_object(&w);
     }

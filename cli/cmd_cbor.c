@@ -22,7 +22,7 @@ static int encode(const char *path, bool as_json) {
         result = cli_fail(&error, as_json);
     } else if (as_json) {
         cli_json_begin(&w);
-        cli_json_hex(&w, "cbor", cbor.data, cbor.size);
+        weir_json_pair_hex(&w, "cbor", cbor.data, cbor.size);
         result = cli_print_object(&w);
     } else {
         cli_print_hex("", cbor.data, cbor.size);

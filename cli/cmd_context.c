@@ -84,11 +84,11 @@ static int print_json(const asked *a, const weir_store *store, const weir_batch 
     weir_json_writer w;
     cli_json_begin(&w);
     cli_batch_write_head(&w, store, batch);
-    cli_json_array(&w, "sequences");
+    weir_json_pair_array(&w, "sequences");
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         const char *split = split_of(store, batch, i);
         weir_json_object(&w);
-        cli_json_text(&w, "split", split);
+        weir_json_pair_text(&w, "split", split);
         weir_json_key(&w, "sample_index");
         if (split)
             weir_json_uint(&w, cli_batch_field(batch, WEIR_SAMPLE_INDEX, i));

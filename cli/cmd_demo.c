@@ -340,20 +340,20 @@ static void print_what_next(const demo *d) {
 static int print_json(const demo *d) {
     weir_json_writer w;
     cli_json_begin(&w);
-    cli_json_text(&w, "database", d->database);
-    cli_json_text(&w, "schema", d->schema);
-    cli_json_text(&w, "store", d->report.store_path);
-    cli_json_text(&w, "manifest", manifest_of(d));
-    cli_json_object(&w, "rows");
+    weir_json_pair_text(&w, "database", d->database);
+    weir_json_pair_text(&w, "schema", d->schema);
+    weir_json_pair_text(&w, "store", d->report.store_path);
+    weir_json_pair_text(&w, "manifest", manifest_of(d));
+    weir_json_pair_object(&w, "rows");
     for (int table = 0; table < DEMO_TABLES; table++) {
-        cli_json_uint(&w, demo_table_names[table], d->counts.rows[table]);
+        weir_json_pair_uint(&w, demo_table_names[table], d->counts.rows[table]);
     }
     weir_json_end_object(&w);
-    cli_json_uint(&w, "database_bytes", d->database_bytes);
-    cli_json_uint(&w, "store_bytes", d->report.store_bytes);
-    cli_json_double(&w, "make_seconds", d->make_seconds);
-    cli_json_double(&w, "ingest_seconds", (double)d->report.total_ns / 1e9);
-    cli_json_hex(&w, "store_hash", d->report.store_hash, WEIR_HASH_SIZE);
+    weir_json_pair_uint(&w, "database_bytes", d->database_bytes);
+    weir_json_pair_uint(&w, "store_bytes", d->report.store_bytes);
+    weir_json_pair_double(&w, "make_seconds", d->make_seconds);
+    weir_json_pair_double(&w, "ingest_seconds", (double)d->report.total_ns / 1e9);
+    weir_json_pair_hex(&w, "store_hash", d->report.store_hash, WEIR_HASH_SIZE);
     return cli_print_object(&w);
 }
 

@@ -7,18 +7,18 @@ static int print_difference(const weir_trace_difference *d, bool as_json) {
     weir_json_writer w;
     if (as_json) {
         cli_json_begin(&w);
-        cli_json_bool(&w, "comparable", d->is_comparable);
+        weir_json_pair_bool(&w, "comparable", d->is_comparable);
         if (!d->is_comparable)
-            cli_json_text(&w, "incomparable", d->incomparable);
-        cli_json_uint(&w, "equal_steps", d->steps);
-        cli_json_bool(&w, "differs", d->differs);
+            weir_json_pair_text(&w, "incomparable", d->incomparable);
+        weir_json_pair_uint(&w, "equal_steps", d->steps);
+        weir_json_pair_bool(&w, "differs", d->differs);
         if (d->differs) {
-            cli_json_uint(&w, "step", d->t);
-            cli_json_text(&w, "field", d->field);
-            cli_json_text(&w, "left", d->left);
-            cli_json_text(&w, "right", d->right);
+            weir_json_pair_uint(&w, "step", d->t);
+            weir_json_pair_text(&w, "field", d->field);
+            weir_json_pair_text(&w, "left", d->left);
+            weir_json_pair_text(&w, "right", d->right);
         } else {
-            cli_json_text(&w, "status", weir_run_status_name(d->status));
+            weir_json_pair_text(&w, "status", weir_run_status_name(d->status));
         }
         return cli_print_object(&w);
     }

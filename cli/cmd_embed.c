@@ -59,10 +59,10 @@ static int print_embeddings(const weir_store *store, char kind, uint32_t count, 
         }
         if (as_json) {
             weir_json_object(&w);
-            cli_json_uint(&w, "index", i);
+            weir_json_pair_uint(&w, "index", i);
             weir_json_key(&w, "text");
             weir_json_text_n(&w, text, size);
-            cli_json_hex(&w, "f16", vector, (size_t)info->embedding_dim * 2);
+            weir_json_pair_hex(&w, "f16", vector, (size_t)info->embedding_dim * 2);
             weir_json_end_object(&w);
         } else {
             char cut[201] = "";

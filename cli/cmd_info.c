@@ -141,10 +141,10 @@ static int print_row(const weir_store *store, uint64_t row, bool as_json) {
     if (as_json) {
         weir_json_writer w;
         cli_json_begin(&w);
-        cli_json_text(&w, "table", info->tables[table].name);
-        cli_json_uint(&w, "row", row);
+        weir_json_pair_text(&w, "table", info->tables[table].name);
+        weir_json_pair_uint(&w, "row", row);
         if (info->format > 1)
-            cli_json_uint(&w, "number", weir_store_number_of(store, row));
+            weir_json_pair_uint(&w, "number", weir_store_number_of(store, row));
         weir_json_key(&w, "key");
         weir_store_key_json(store, row, &w);
         weir_json_key(&w, "time");

@@ -28,7 +28,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         result = cli_fail(&error, as_json);
     } else if (as_json) {
         cli_json_begin(&w);
-        cli_json_text(&w, "dataset", dataset->key);
+        weir_json_pair_text(&w, "dataset", dataset->key);
         cli_json_cursor(&w, "cursor", cursor);
         result = cli_print_object(&w);
     } else {

@@ -8,11 +8,11 @@ static int show(const weir_manifest *manifest, bool as_json) {
     weir_json_writer w;
     if (as_json) {
         cli_json_begin(&w);
-        cli_json_hex(&w, "manifest_hash", info->hash, WEIR_HASH_SIZE);
-        cli_json_hex(&w, "replay_token", info->token, WEIR_TOKEN_SIZE);
-        cli_json_hex(&w, "mix_hash", info->mix_hash, WEIR_HASH_SIZE);
-        cli_json_hex(&w, "batch_config_hash", info->batch_config_hash, WEIR_HASH_SIZE);
-        cli_json_hex(&w, "normalised", info->normalised, info->normalised_size);
+        weir_json_pair_hex(&w, "manifest_hash", info->hash, WEIR_HASH_SIZE);
+        weir_json_pair_hex(&w, "replay_token", info->token, WEIR_TOKEN_SIZE);
+        weir_json_pair_hex(&w, "mix_hash", info->mix_hash, WEIR_HASH_SIZE);
+        weir_json_pair_hex(&w, "batch_config_hash", info->batch_config_hash, WEIR_HASH_SIZE);
+        weir_json_pair_hex(&w, "normalised", info->normalised, info->normalised_size);
         return cli_print_object(&w);
     }
     printf("global batch size %" PRIu64 ", seed %" PRIu64 ", blocks of %" PRIu64 "\n",

@@ -9,13 +9,13 @@ static int print_report(const weir_merge_report *report, bool as_json) {
     weir_json_writer w;
     if (as_json) {
         cli_json_begin(&w);
-        cli_json_bool(&w, "equal", true);
-        cli_json_uint(&w, "world_size", report->world_size);
-        cli_json_uint(&w, "steps", report->steps);
-        cli_json_uint(&w, "samples", report->samples);
+        weir_json_pair_bool(&w, "equal", true);
+        weir_json_pair_uint(&w, "world_size", report->world_size);
+        weir_json_pair_uint(&w, "steps", report->steps);
+        weir_json_pair_uint(&w, "samples", report->samples);
         cli_json_judged(&w, report->status, report->failed_step, report->failure_code);
-        cli_json_uint(&w, "digests", report->digests);
-        cli_json_uint(&w, "unchecked_digests", report->unchecked_digests);
+        weir_json_pair_uint(&w, "digests", report->digests);
+        weir_json_pair_uint(&w, "unchecked_digests", report->unchecked_digests);
         return cli_print_object(&w);
     }
     printf("%" PRIu32 " ranks, %" PRIu64 " steps in sequence, %" PRIu64

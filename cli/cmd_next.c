@@ -16,27 +16,27 @@ typedef struct request {
 static int print_step_json(const weir_step *step, const uint64_t *indices, const weir_manifest *manifest) {
     weir_json_writer w;
     cli_json_begin(&w);
-    cli_json_array(&w, "indices");
+    weir_json_pair_array(&w, "indices");
     for (uint64_t i = 0; i < step->count; i++)
         weir_json_uint(&w, indices[i]);
     weir_json_end_array(&w);
-    cli_json_uint(&w, "valid_count", step->valid_count);
+    weir_json_pair_uint(&w, "valid_count", step->valid_count);
     cli_json_cursor(&w, "cursor_next", step->cursor_next);
-    cli_json_object(&w, "metadata");
-    cli_json_uint(&w, "epoch", step->cursor_before.epoch);
-    cli_json_uint(&w, "global_position", step->cursor_before.global_index);
-    cli_json_bool(&w, "is_shuffled", step->is_shuffled);
-    cli_json_uint(&w, "effective_batch_size", step->effective_batch_size);
-    cli_json_uint(&w, "blocks_materialized", step->blocks_materialized);
-    cli_json_text(&w, "subsampling_mode", step->subsampling_mode);
-    cli_json_text(&w, "sampling_mode", step->sampling_mode);
-    cli_json_double(&w, "effective_q", step->effective_q);
-    cli_json_uint(&w, "sampler_block_size", step->sampler_block_size);
+    weir_json_pair_object(&w, "metadata");
+    weir_json_pair_uint(&w, "epoch", step->cursor_before.epoch);
+    weir_json_pair_uint(&w, "global_position", step->cursor_before.global_index);
+    weir_json_pair_bool(&w, "is_shuffled", step->is_shuffled);
+    weir_json_pair_uint(&w, "effective_batch_size", step->effective_batch_size);
+    weir_json_pair_uint(&w, "blocks_materialized", step->blocks_materialized);
+    weir_json_pair_text(&w, "subsampling_mode", step->subsampling_mode);
+    weir_json_pair_text(&w, "sampling_mode", step->sampling_mode);
+    weir_json_pair_double(&w, "effective_q", step->effective_q);
+    weir_json_pair_uint(&w, "sampler_block_size", step->sampler_block_size);
     if (weir_manifest_describe(manifest)->batch->lengths.count > 1)
-        cli_json_uint(&w, "sequence_length", step->sequence_length);
-    cli_json_hex(&w, "sampler_config_hash", step->sampler_config_hash, WEIR_HASH_SIZE);
-    cli_json_hex(&w, "epoch_seed_hash", step->epoch_seed_hash, WEIR_HASH_SIZE);
-    cli_json_hex(&w, "data_replay_t", step->data_replay_t, WEIR_HASH_SIZE);
+        weir_json_pair_uint(&w, "sequence_length", step->sequence_length);
+    weir_json_pair_hex(&w, "sampler_config_hash", step->sampler_config_hash, WEIR_HASH_SIZE);
+    weir_json_pair_hex(&w, "epoch_seed_hash", step->epoch_seed_hash, WEIR_HASH_SIZE);
+    weir_json_pair_hex(&w, "data_replay_t", step->data_replay_t, WEIR_HASH_SIZE);
     weir_json_end_object(&w);
     return cli_print_object(&w);
 }

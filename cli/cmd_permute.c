@@ -26,7 +26,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         result = cli_fail(&error, as_json);
     } else if (as_json) {
         cli_json_begin(&w);
-        cli_json_array(&w, "block_order");
+        weir_json_pair_array(&w, "block_order");
         for (uint64_t i = 0; i < count; i++)
             weir_json_uint(&w, order[i]);
         weir_json_end_array(&w);

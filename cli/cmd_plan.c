@@ -89,7 +89,7 @@ static bool write_capacities(const char *text, weir_json_writer *w) {
             return false;
         weir_json_key_n(w, text, name);
         weir_json_object(w);
-        cli_json_uint(w, "capacity_bytes", bytes);
+        weir_json_pair_uint(w, "capacity_bytes", bytes);
         weir_json_end_object(w);
         text += name + 1 + digits;
         text += *text == ',';
@@ -259,12 +259,12 @@ static int print_packing(const weir_packing_result *result, weir_text csv, bool 
     weir_json_writer w;
     if (as_json) {
         cli_json_begin(&w);
-        cli_json_uint(&w, "buffers", result->buffers);
-        cli_json_uint(&w, "lower_bound", result->lower_bound);
-        cli_json_uint(&w, "peak_bytes", result->peak_bytes);
-        cli_json_bool(&w, "optimal", result->optimal);
-        cli_json_uint(&w, "steps", result->steps);
-        cli_json_uint(&w, "time_ns", result->time_ns);
+        weir_json_pair_uint(&w, "buffers", result->buffers);
+        weir_json_pair_uint(&w, "lower_bound", result->lower_bound);
+        weir_json_pair_uint(&w, "peak_bytes", result->peak_bytes);
+        weir_json_pair_bool(&w, "optimal", result->optimal);
+        weir_json_pair_uint(&w, "steps", result->steps);
+        weir_json_pair_uint(&w, "time_ns", result->time_ns);
         cli_json_text_n(&w, "csv", csv);
         return cli_print_object(&w);
     }

@@ -7,17 +7,17 @@ static int print_report(const weir_replay_report *report, bool as_json) {
     weir_json_writer w;
     if (as_json) {
         cli_json_begin(&w);
-        cli_json_bool(&w, "equal", true);
-        cli_json_uint(&w, "steps", report->steps);
-        cli_json_uint(&w, "samples", report->samples);
-        cli_json_bool(&w, "complete", report->is_complete);
+        weir_json_pair_bool(&w, "equal", true);
+        weir_json_pair_uint(&w, "steps", report->steps);
+        weir_json_pair_uint(&w, "samples", report->samples);
+        weir_json_pair_bool(&w, "complete", report->is_complete);
         cli_json_judged(&w, report->status, report->failed_step, report->failure_code);
-        cli_json_uint(&w, "indices", report->indices);
-        cli_json_uint(&w, "checked_digests", report->checked_digests);
-        cli_json_uint(&w, "unchecked_digests", report->unchecked_digests);
-        cli_json_uint(&w, "checked_sample_digests", report->checked_sample_digests);
-        cli_json_uint(&w, "unchecked_sample_digests", report->unchecked_sample_digests);
-        cli_json_uint(&w, "memory_records", report->memory_records);
+        weir_json_pair_uint(&w, "indices", report->indices);
+        weir_json_pair_uint(&w, "checked_digests", report->checked_digests);
+        weir_json_pair_uint(&w, "unchecked_digests", report->unchecked_digests);
+        weir_json_pair_uint(&w, "checked_sample_digests", report->checked_sample_digests);
+        weir_json_pair_uint(&w, "unchecked_sample_digests", report->unchecked_sample_digests);
+        weir_json_pair_uint(&w, "memory_records", report->memory_records);
         return cli_print_object(&w);
     }
     printf("%" PRIu64 " steps replayed in sequence, %" PRIu64 " samples: every field is equal", report->steps,

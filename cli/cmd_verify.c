@@ -21,9 +21,9 @@ static int run(const cli_command *self, int argc, char **argv) {
         result = cli_fail(&error, as_json);
     } else if (as_json) {
         cli_json_begin(&w);
-        cli_json_text(&w, "name", info->name);
-        cli_json_hex(&w, "store_hash", info->store_hash, WEIR_HASH_SIZE);
-        cli_json_uint(&w, "bytes", info->file_size);
+        weir_json_pair_text(&w, "name", info->name);
+        weir_json_pair_hex(&w, "store_hash", info->store_hash, WEIR_HASH_SIZE);
+        weir_json_pair_uint(&w, "bytes", info->file_size);
         result = cli_print_object(&w);
     } else {
         printf("%s: all %llu bytes are what was written\n", cli_shown(info->name),

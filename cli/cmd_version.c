@@ -13,13 +13,13 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_component component;
     weir_json_writer w;
     cli_json_begin(&w);
-    cli_json_text(&w, "version", weir_version());
-    cli_json_object(&w, "components");
+    weir_json_pair_text(&w, "version", weir_version());
+    weir_json_pair_object(&w, "components");
     for (size_t i = 0; weir_component_at(i, &component); i++) {
-        cli_json_object(&w, component.name);
-        cli_json_text(&w, "built", component.built);
+        weir_json_pair_object(&w, component.name);
+        weir_json_pair_text(&w, "built", component.built);
         if (component.running[0])
-            cli_json_text(&w, "running", component.running);
+            weir_json_pair_text(&w, "running", component.running);
         weir_json_end_object(&w);
     }
     weir_json_end_object(&w);

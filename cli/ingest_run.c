@@ -54,7 +54,7 @@ static weir_status inspect(void *context, const char *path, weir_warning_report 
 static void put_warnings(const cli_ingest_job *ingest, weir_json_writer *w) {
     static const char *const names[] = {"code", "table", "column", "task", "message"};
     for (int notes = 0; notes < 2; notes++) {
-        cli_json_array(w, notes ? "notes" : "warnings");
+        weir_json_pair_array(w, notes ? "notes" : "warnings");
         for (size_t i = 0; i < ingest->warning_count; i++) {
             const weir_warning *warning = &ingest->warnings[i];
             const char *const texts[] = {warning->code, warning->table, warning->column, warning->task,
@@ -64,7 +64,7 @@ static void put_warnings(const cli_ingest_job *ingest, weir_json_writer *w) {
             weir_json_object(w);
             for (size_t k = 0; k < CLI_COUNT(texts); k++)
                 if (texts[k])
-                    cli_json_text(w, names[k], texts[k]);
+                    weir_json_pair_text(w, names[k], texts[k]);
             weir_json_end_object(w);
         }
         weir_json_end_array(w);
@@ -72,33 +72,33 @@ static void put_warnings(const cli_ingest_job *ingest, weir_json_writer *w) {
 }
 
 static void put_result(weir_json_writer *w, const weir_ingest_report *result) {
-    cli_json_text(w, "store", result->store_path);
-    cli_json_text(w, "manifest", result->manifest_path);
-    cli_json_bool(w, "manifest_kept", result->manifest_kept);
-    cli_json_hex(w, "store_hash", result->store_hash, WEIR_HASH_SIZE);
-    cli_json_bool(w, "drafted", result->drafted);
-    cli_json_uint(w, "tables", result->tables);
-    cli_json_uint(w, "ignored_columns", result->ignored_columns);
-    cli_json_uint(w, "rows", result->rows);
-    cli_json_uint(w, "edges", result->edges);
-    cli_json_uint(w, "dangling", result->dangling);
-    cli_json_uint(w, "not_finite", result->not_finite);
-    cli_json_uint(w, "seeds", result->seeds);
-    cli_json_uint(w, "dropped_seeds", result->dropped_seeds);
-    cli_json_uint(w, "texts", result->texts);
-    cli_json_uint(w, "source_bytes", result->source_bytes);
-    cli_json_uint(w, "store_bytes", result->store_bytes);
-    cli_json_uint(w, "embedding_bytes", result->embedding_bytes);
-    cli_json_uint(w, "spilled_bytes", result->spilled_bytes);
-    cli_json_uint(w, "kept_bytes", result->kept_bytes);
-    cli_json_object(w, "seconds");
-    cli_json_double(w, "total", (double)result->total_ns * 1e-9);
-    cli_json_double(w, "read", (double)result->read_ns * 1e-9);
-    cli_json_double(w, "order", (double)result->order_ns * 1e-9);
-    cli_json_double(w, "match", (double)result->match_ns * 1e-9);
-    cli_json_double(w, "tasks", (double)result->tasks_ns * 1e-9);
-    cli_json_double(w, "write", (double)result->write_ns * 1e-9);
-    cli_json_double(w, "embed", (double)result->embed_ns * 1e-9);
+    weir_json_pair_text(w, "store", result->store_path);
+    weir_json_pair_text(w, "manifest", result->manifest_path);
+    weir_json_pair_bool(w, "manifest_kept", result->manifest_kept);
+    weir_json_pair_hex(w, "store_hash", result->store_hash, WEIR_HASH_SIZE);
+    weir_json_pair_bool(w, "drafted", result->drafted);
+    weir_json_pair_uint(w, "tables", result->tables);
+    weir_json_pair_uint(w, "ignored_columns", result->ignored_columns);
+    weir_json_pair_uint(w, "rows", result->rows);
+    weir_json_pair_uint(w, "edges", result->edges);
+    weir_json_pair_uint(w, "dangling", result->dangling);
+    weir_json_pair_uint(w, "not_finite", result->not_finite);
+    weir_json_pair_uint(w, "seeds", result->seeds);
+    weir_json_pair_uint(w, "dropped_seeds", result->dropped_seeds);
+    weir_json_pair_uint(w, "texts", result->texts);
+    weir_json_pair_uint(w, "source_bytes", result->source_bytes);
+    weir_json_pair_uint(w, "store_bytes", result->store_bytes);
+    weir_json_pair_uint(w, "embedding_bytes", result->embedding_bytes);
+    weir_json_pair_uint(w, "spilled_bytes", result->spilled_bytes);
+    weir_json_pair_uint(w, "kept_bytes", result->kept_bytes);
+    weir_json_pair_object(w, "seconds");
+    weir_json_pair_double(w, "total", (double)result->total_ns * 1e-9);
+    weir_json_pair_double(w, "read", (double)result->read_ns * 1e-9);
+    weir_json_pair_double(w, "order", (double)result->order_ns * 1e-9);
+    weir_json_pair_double(w, "match", (double)result->match_ns * 1e-9);
+    weir_json_pair_double(w, "tasks", (double)result->tasks_ns * 1e-9);
+    weir_json_pair_double(w, "write", (double)result->write_ns * 1e-9);
+    weir_json_pair_double(w, "embed", (double)result->embed_ns * 1e-9);
     weir_json_end_object(w);
 }
 
@@ -151,8 +151,8 @@ static weir_status write_page(const cli_ingest_job *ingest, weir_error *error) {
     weir_location_text(ingest->options.source, source, sizeof source);
     cli_json_begin(&w);
     put_result(&w, &ingest->result);
-    cli_json_text(&w, "source", source);
-    cli_json_text(&w, "version", weir_version());
+    weir_json_pair_text(&w, "source", source);
+    weir_json_pair_text(&w, "version", weir_version());
     put_warnings(ingest, &w);
     weir_json_key(&w, "report");
     weir_report_json(ingest->report, ingest->store, &w);

@@ -27,7 +27,7 @@ static void write_values(weir_json_writer *w, const uint64_t *values, size_t cou
     for (size_t i = 0; i < size; i++)
         bytes[i] = (uint8_t)(values[i / width] >> 8 * (i % width));
     weir_json_object(w);
-    cli_json_uint(w, "width", width);
+    weir_json_pair_uint(w, "width", width);
     weir_json_key(w, "data");
     cli_json_base64(w, bytes, size);
     weir_json_end_object(w);
@@ -114,12 +114,12 @@ static void write_tensors(weir_json_writer *w, const weir_plan *plan) {
                    {"birth", tensor_birth}, {"death", tensor_death},   {"rank", tensor_rank},
                    {"owner", tensor_owner}};
     size_t count = weir_plan_describe(plan)->tensor_count;
-    cli_json_object(w, "tensors");
+    weir_json_pair_object(w, "tensors");
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
         write_column(w, columns[i].name, plan, 0, count, columns[i].value);
     write_shapes(w, plan);
     weir_json_end_object(w);
-    cli_json_array(w, "ids");
+    weir_json_pair_array(w, "ids");
     for (size_t i = 0; i < count; i++) {
         weir_text id = weir_plan_tensor_at(plan, i).id;
         weir_json_text_n(w, id.data, id.size);
@@ -143,7 +143,7 @@ static void write_arena(weir_json_writer *w, const weir_plan *plan, size_t index
     cli_json_uint_text(w, "slot_bytes", arena.slot_bytes);
     cli_json_uint_text(w, "slots", arena.slots);
     cli_json_uint_text(w, "max_live", arena.max_live);
-    cli_json_bool(w, "optimal", arena.optimal);
+    weir_json_pair_bool(w, "optimal", arena.optimal);
     write_column(w, "slot_offset", plan, index, arena.slots, slot_offset);
     write_column(w, "slot_address", plan, index, arena.slots, slot_address);
     weir_json_end_object(w);
@@ -174,24 +174,24 @@ weir_status cli_plan_write_html(const weir_plan *plan, weir_text title, const ch
     weir_json_writer w;
     cli_json_begin(&w);
     cli_json_text_n(&w, "title", title);
-    cli_json_text(&w, "version", weir_version());
-    cli_json_text(&w, "mode", weir_plan_describe(plan)->mode);
+    weir_json_pair_text(&w, "version", weir_version());
+    weir_json_pair_text(&w, "mode", weir_plan_describe(plan)->mode);
     cli_json_uint_text(&w, "end", weir_plan_end(plan));
-    cli_json_object(&w, "hashes");
-    cli_json_hex(&w, "graph", hashes->graph, sizeof hashes->graph);
-    cli_json_hex(&w, "assignment", hashes->assignment, sizeof hashes->assignment);
-    cli_json_hex(&w, "plan", hashes->plan, sizeof hashes->plan);
+    weir_json_pair_object(&w, "hashes");
+    weir_json_pair_hex(&w, "graph", hashes->graph, sizeof hashes->graph);
+    weir_json_pair_hex(&w, "assignment", hashes->assignment, sizeof hashes->assignment);
+    weir_json_pair_hex(&w, "plan", hashes->plan, sizeof hashes->plan);
     weir_json_end_object(&w);
     write_remat(&w, plan);
-    cli_json_array(&w, "types");
+    weir_json_pair_array(&w, "types");
     for (int type = 0; type <= WEIR_TENSOR_UNKNOWN; type++)
         weir_json_text(&w, weir_tensor_type_name((weir_tensor_type)type));
     weir_json_end_array(&w);
-    cli_json_array(&w, "roles");
+    weir_json_pair_array(&w, "roles");
     for (int role = 0; role <= WEIR_ROLE_UNKNOWN; role++)
         weir_json_text(&w, weir_tensor_role_name((weir_tensor_role)role));
     weir_json_end_array(&w);
-    cli_json_array(&w, "arenas");
+    weir_json_pair_array(&w, "arenas");
     for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++)
         write_arena(&w, plan, i);
     weir_json_end_array(&w);

@@ -24,12 +24,12 @@ int cli_remote_run(cli_remote *remote,
     if (remote->as_json) {
         weir_json_writer w;
         cli_json_begin(&w);
-        cli_json_hex(&w, "store_hash", report->store_hash, WEIR_HASH_SIZE);
-        cli_json_uint(&w, "bytes", report->bytes);
-        cli_json_uint(&w, "chunks", report->chunks);
-        cli_json_uint(&w, "moved_chunks", report->moved_chunks);
-        cli_json_uint(&w, "moved_bytes", report->moved_bytes);
-        cli_json_uint(&w, "total_ns", report->total_ns);
+        weir_json_pair_hex(&w, "store_hash", report->store_hash, WEIR_HASH_SIZE);
+        weir_json_pair_uint(&w, "bytes", report->bytes);
+        weir_json_pair_uint(&w, "chunks", report->chunks);
+        weir_json_pair_uint(&w, "moved_chunks", report->moved_chunks);
+        weir_json_pair_uint(&w, "moved_bytes", report->moved_bytes);
+        weir_json_pair_uint(&w, "total_ns", report->total_ns);
         return cli_print_object(&w);
     }
     char all[32], moved[32];

@@ -91,48 +91,48 @@ static void print_text(const cli_running *run, const weir_run_metrics *metrics, 
 }
 
 static void write_seconds(weir_json_writer *w, const char *key, uint64_t ns) {
-    cli_json_double(w, key, (double)ns / 1e9);
+    weir_json_pair_double(w, key, (double)ns / 1e9);
 }
 
 /* The prefetcher's workers, the stages of a device's batches, and what each dataset gave. */
 static void write_parts(weir_json_writer *w, const cli_running *run, const weir_run_metrics *metrics,
                         const weir_worker_metrics *workers) {
-    cli_json_array(w, "workers");
+    weir_json_pair_array(w, "workers");
     for (uint32_t i = 0; workers && i < metrics->prefetch.workers; i++) {
         weir_json_object(w);
-        cli_json_uint(w, "produced", workers[i].produced);
-        cli_json_uint(w, "consumed", workers[i].consumed);
+        weir_json_pair_uint(w, "produced", workers[i].produced);
+        weir_json_pair_uint(w, "consumed", workers[i].consumed);
         write_seconds(w, "wait_seconds", workers[i].wait_ns);
-        cli_json_uint(w, "stalls", workers[i].stalls);
+        weir_json_pair_uint(w, "stalls", workers[i].stalls);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
-    cli_json_object(w, "stages");
+    weir_json_pair_object(w, "stages");
     for (int i = 0; i < WEIR_RUN_STAGES; i++) {
         const weir_stage_metrics *stage = &metrics->stages[i];
-        cli_json_object(w, weir_run_stage_name((weir_run_stage)i));
-        cli_json_uint(w, "batches", stage->batches);
+        weir_json_pair_object(w, weir_run_stage_name((weir_run_stage)i));
+        weir_json_pair_uint(w, "batches", stage->batches);
         write_seconds(w, "busy_seconds", stage->busy_ns);
         write_seconds(w, "input_wait_seconds", stage->input_wait_ns);
         write_seconds(w, "room_wait_seconds", stage->room_wait_ns);
-        cli_json_uint(w, "queued", stage->queued);
-        cli_json_uint(w, "room", stage->room);
+        weir_json_pair_uint(w, "queued", stage->queued);
+        weir_json_pair_uint(w, "room", stage->room);
         weir_json_end_object(w);
     }
     weir_json_end_object(w);
-    cli_json_object(w, "datasets");
+    weir_json_pair_object(w, "datasets");
     for (size_t i = 0; i < run->dataset_count; i++) {
         const cli_run_dataset *d = &run->datasets[i];
-        cli_json_object(w, d->dataset->key);
-        cli_json_uint(w, "batches", d->batches);
-        cli_json_uint(w, "samples", d->samples);
-        cli_json_uint(w, "epoch", d->epoch);
-        cli_json_uint(w, "blocks_materialized_this_epoch", d->blocks_this_epoch);
+        weir_json_pair_object(w, d->dataset->key);
+        weir_json_pair_uint(w, "batches", d->batches);
+        weir_json_pair_uint(w, "samples", d->samples);
+        weir_json_pair_uint(w, "epoch", d->epoch);
+        weir_json_pair_uint(w, "blocks_materialized_this_epoch", d->blocks_this_epoch);
         cli_json_cursor(w, "cursor_next", d->next);
         if (run->source_count > 0) {
-            cli_json_object(w, "samples_by_dataset"); /* of mixed batches */
+            weir_json_pair_object(w, "samples_by_dataset"); /* of mixed batches */
             for (uint32_t s = 0; s < run->source_count; s++)
-                cli_json_uint(w, run->sources[s].dataset, run->source_samples[s]);
+                weir_json_pair_uint(w, run->sources[s].dataset, run->source_samples[s]);
             weir_json_end_object(w);
         }
         weir_json_end_object(w);
@@ -147,41 +147,41 @@ static int print_json(const cli_running *run, const weir_run_metrics *metrics,
     weir_json_writer w;
     double waited = run->loop_ns ? (double)metrics->prefetch.consumer_wait_ns / (double)run->loop_ns : 0;
     cli_json_begin(&w);
-    cli_json_uint(&w, "first_step", info->first_step);
-    cli_json_uint(&w, "step", weir_run_step(run->run));
+    weir_json_pair_uint(&w, "first_step", info->first_step);
+    weir_json_pair_uint(&w, "step", weir_run_step(run->run));
     if (info->end == WEIR_ENDLESS)
-        cli_json_text(&w, "end", NULL);
+        weir_json_pair_text(&w, "end", NULL);
     else
-        cli_json_uint(&w, "end", info->end);
-    cli_json_text(&w, "stopped_by", run->signal ? signal : NULL);
-    cli_json_text(&w, "stage", weir_stage_name(info->stage));
-    cli_json_text(&w, "policy", weir_policy_name(info->policy));
-    cli_json_uint(&w, "world_size", info->world_size);
-    cli_json_uint(&w, "rank", info->rank);
-    cli_json_uint(&w, "batches", run->batches);
-    cli_json_uint(&w, "samples", run->samples);
-    cli_json_uint(&w, "bytes", run->bytes);
+        weir_json_pair_uint(&w, "end", info->end);
+    weir_json_pair_text(&w, "stopped_by", run->signal ? signal : NULL);
+    weir_json_pair_text(&w, "stage", weir_stage_name(info->stage));
+    weir_json_pair_text(&w, "policy", weir_policy_name(info->policy));
+    weir_json_pair_uint(&w, "world_size", info->world_size);
+    weir_json_pair_uint(&w, "rank", info->rank);
+    weir_json_pair_uint(&w, "batches", run->batches);
+    weir_json_pair_uint(&w, "samples", run->samples);
+    weir_json_pair_uint(&w, "bytes", run->bytes);
     write_seconds(&w, "seconds", run->loop_ns);
     write_seconds(&w, "first_batch_seconds", run->first_batch_ns);
-    cli_json_double(&w, "batches_per_second", per_second(run->batches, run->loop_ns));
-    cli_json_double(&w, "samples_per_second", per_second(run->samples, run->loop_ns));
-    cli_json_double(&w, "bytes_per_second", per_second(run->bytes, run->loop_ns));
-    cli_json_double(&w, "wait_share", waited < 1 ? waited : 1);
+    weir_json_pair_double(&w, "batches_per_second", per_second(run->batches, run->loop_ns));
+    weir_json_pair_double(&w, "samples_per_second", per_second(run->samples, run->loop_ns));
+    weir_json_pair_double(&w, "bytes_per_second", per_second(run->bytes, run->loop_ns));
+    weir_json_pair_double(&w, "wait_share", waited < 1 ? waited : 1);
     write_seconds(&w, "wait_seconds", metrics->prefetch.consumer_wait_ns);
-    cli_json_uint(&w, "stalls", metrics->prefetch.stalls);
+    weir_json_pair_uint(&w, "stalls", metrics->prefetch.stalls);
     write_parts(&w, run, metrics, workers);
     if (info->device) {
-        cli_json_object(&w, "device");
-        cli_json_text(&w, "name", weir_device_describe(info->device)->name);
-        cli_json_uint(&w, "compact_bytes", metrics->compact_bytes);
-        cli_json_uint(&w, "unpinned_bytes", metrics->unpinned_bytes);
-        cli_json_uint(&w, "verified", metrics->read_back);
+        weir_json_pair_object(&w, "device");
+        weir_json_pair_text(&w, "name", weir_device_describe(info->device)->name);
+        weir_json_pair_uint(&w, "compact_bytes", metrics->compact_bytes);
+        weir_json_pair_uint(&w, "unpinned_bytes", metrics->unpinned_bytes);
+        weir_json_pair_uint(&w, "verified", metrics->read_back);
         weir_json_end_object(&w);
     } else {
-        cli_json_text(&w, "device", NULL);
+        weir_json_pair_text(&w, "device", NULL);
     }
-    cli_json_text(&w, "trace", info->trace);
-    cli_json_text(&w, "checkpoint", info->checkpoint);
+    weir_json_pair_text(&w, "trace", info->trace);
+    weir_json_pair_text(&w, "checkpoint", info->checkpoint);
     return cli_print_object(&w);
 }
 
