@@ -296,18 +296,29 @@ static weir_status read_bytes(weir__reader *r, const weir__field *field, const w
                       : weir__refuse(r, field->name, "must be %zu bytes", field->size);
 }
 
+uint64_t weir__room_of_items(const weir_cbor_value *list, const weir__shape *shape) {
+    uint64_t least = 1; /* of an item: its head, and the keys, their heads and values */
+    for (size_t i = 0; i < shape->count; i++)
+        if ((shape->fields[i].flags & WEIR__REQUIRED) && !shape->fields[i].is_absent)
+            least += strlen(shape->fields[i].name) + 2;
+    uint64_t most = weir_cbor_size(list) / least + 1;
+    return list->number < most ? list->number : most;
+}
+
 static weir_status read_items(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
                               void *object) {
     bool is_map = field->kind == WEIR__KIND_MAP;
-    weir_cbor_value key = {0}, item;
+    weir_cbor_value key = {0}, item, list = *value;
     char *items;
     if (value->type != (is_map ? WEIR_CBOR_MAP : WEIR_CBOR_ARRAY))
         return weir__refuse(r, field->name, is_map ? "must be an object" : "must be a list");
-    WEIR__TRY(begin_items(r, field, value, field->shape->size, object, &items));
+    list.number = weir__room_of_items(value, field->shape);
+    WEIR__TRY(begin_items(r, field, &list, field->shape->size, object, &items));
     memcpy(place(field, object), &items, sizeof items);
     size_t outer = weir__enter(r, field->name, strlen(field->name));
     weir_cbor_iterator it = weir_cbor_children(value);
     for (uint64_t i = 0; weir_cbor_next(&it, &key, &item); i++, items += field->shape->size) {
+        assert(i < list.number && "items in fewer bytes than they need");
         size_t inner = is_map ? weir__enter(r, key.data, (size_t)key.number) : weir__enter_item(r, i);
         if (is_map && !is_text(&key))
             return weir__refuse(r, NULL, "has a NUL in its name");

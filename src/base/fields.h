@@ -162,6 +162,11 @@ size_t weir__enter(weir__reader *r, const void *key, size_t size);
 size_t weir__enter_item(weir__reader *r, uint64_t number);
 void weir__leave(weir__reader *r, size_t length);
 
+/* How many items of a list or map can be read: as many as it has bytes for if each has what the shape
+ * requires, and one that has not, which is refused. So a document takes no more memory than its bytes
+ * justify. */
+uint64_t weir__room_of_items(const weir_cbor_value *list, const weir__shape *shape);
+
 /* Memory of the reader's arena: zeroed, or a terminated copy of a text. */
 WEIR_CHECKED weir_status weir__reader_take(weir__reader *r, size_t count, size_t size, void *out);
 WEIR_CHECKED weir_status weir__reader_copy(weir__reader *r, const weir_cbor_value *text, const char **out);

@@ -37,9 +37,10 @@ static weir_status read_arenas(restorer *r, weir_error *error) {
     const weir_cbor_value *arenas = &r->file.arenas;
     weir_cbor_iterator it = weir_cbor_children(arenas);
     weir_cbor_value key, value;
-    r->claimed = weir__arena_take_zero(&r->scratch, (size_t)arenas->number, sizeof *r->claimed);
+    uint64_t room = weir__room_of_items(arenas, &weir_plan__arena_shape);
+    r->claimed = weir__arena_take_zero(&r->scratch, (size_t)room, sizeof *r->claimed);
     if (!r->claimed)
-        return weir__out_of_memory(error, RESTORE_OPERATOR, (size_t)arenas->number * sizeof *r->claimed);
+        return weir__out_of_memory(error, RESTORE_OPERATOR, (size_t)room * sizeof *r->claimed);
     size_t top = weir__enter(&r->fields, "arenas", strlen("arenas"));
     while (weir_cbor_next(&it, &key, &value)) {
         uint32_t index;

@@ -1,5 +1,6 @@
 /* The engine of documents: a struct that has every kind of field is read from JSON, written as canonical
  * CBOR, read again and compared; what does not fit is refused with its path. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fields.h"
@@ -195,6 +196,50 @@ static void what_does_not_fit_is_refused(void **state) {
     }
 }
 
+static size_t largest;
+
+static void *note_largest(void *context, size_t size) {
+    largest = size > largest ? size : largest;
+    return weir_env_default()->allocate(context, size);
+}
+
+/* A list of many items that have not the bytes that an item has takes no
+ * more memory than its bytes justify. */
+static void items_without_bytes_take_no_memory(void **state) {
+    enum { ITEMS = 200000 };
+    static const struct {
+        const char *begin, *item, *message;
+    } cases[] = {
+        {"{\"type\": \"thing\", \"points\": [{\"x\": 4}", ", 0", "it: $.points[1] must be an object"},
+        {"{\"type\": \"thing\", \"points\": [{\"x\": 4}", ", {}", "it: $.points[1].x is missing"},
+        {"{\"type\": \"thing\", \"points\": [{\"y\": 4}", ", {\"x\": 13}", "it: $.points[0].x is missing"},
+    };
+    (void)state;
+    weir_env env = *weir_env_default();
+    env.allocate = note_largest;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weir_error error;
+        weir__arena arena;
+        weir_cbor_writer w;
+        thing t;
+        size_t size = strlen(cases[i].begin), step = strlen(cases[i].item);
+        char *json = malloc(size + ITEMS * step + 3);
+        assert_non_null(json);
+        memcpy(json, cases[i].begin, size);
+        for (size_t k = 0; k < ITEMS; k++, size += step)
+            memcpy(json + size, cases[i].item, step);
+        memcpy(json + size, "]}", 3);
+        weir__arena_init(&arena, &env);
+        largest = 0;
+        assert_fails(read_json(json, &arena, &w, &t, &error), WEIR_MANIFEST_INVALID, &error);
+        assert_string_equal(error.message, cases[i].message);
+        assert_true(largest <= 8 * w.size);
+        weir_cbor_release(&w);
+        weir__arena_release(&arena);
+        free(json);
+    }
+}
+
 static void maps_are_compared(void **state) {
     (void)state;
     weir_error error;
@@ -225,6 +270,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thing_is_read_and_written),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(items_without_bytes_take_no_memory),
         cmocka_unit_test(maps_are_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
