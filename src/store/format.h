@@ -32,6 +32,7 @@ enum {
     WEIR_STORE__TABLE_COLUMNS_MAX = 1 << 24,
     WEIR_STORE__TABLE_EDGES_MAX = 32767,
     WEIR_STORE__EMBEDDING_DIM_MAX = 65536,
+    WEIR_STORE__MARKS_MAX = 1 << 28, /* tasks, times columns and foreign keys: what a task leaves out */
 };
 
 typedef enum weir_store__section_kind {
@@ -111,6 +112,9 @@ enum { WEIR_STORE__LINK_ALIGNMENT = 8 };
 
 /* A column that is a task's own: its target, or its observation time. */
 weir_column weir_store__task_column(const char *name, uint32_t task, weir_stype stype);
+
+/* Whether its tasks are few enough for as many columns and foreign keys. */
+bool weir_store__marks_fit(const weir_store_info *info);
 
 /* Whether "table.column" of a cell task's target is among its drop_columns: they mean it, unless the
  * metadata says that they mean another column that is written alike. */

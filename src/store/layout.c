@@ -108,6 +108,11 @@ uint64_t weir_store__keys_size(const weir_table *table) {
     }
 }
 
+bool weir_store__marks_fit(const weir_store_info *info) {
+    uint64_t marks_of_each = (uint64_t)info->column_count + info->edge_count;
+    return info->task_count == 0 || marks_of_each <= WEIR_STORE__MARKS_MAX / info->task_count;
+}
+
 bool weir_store__names_target(const weir_store_info *info, const weir_task *task) {
     if (!task->is_cell)
         return false;

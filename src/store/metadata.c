@@ -426,6 +426,8 @@ static weir_status place_columns(weir__reader *r, const metadata_document *docum
         of_tasks +=
             (document->tasks[i].task.is_cell ? 0u : 1u) + (has_no_label_times(&document->tasks[i]) ? 0u : 1u);
     info->column_count = info->table_column_count + of_tasks;
+    if (!weir_store__marks_fit(info))
+        return weir__refuse(r, "tasks", "has too many items for as many columns and foreign keys");
     WEIR__TRY(weir__reader_take(r, info->column_count, sizeof **out, out));
     if (info->table_column_count > 0)
         memcpy(*out, info->columns, info->table_column_count * sizeof **out);

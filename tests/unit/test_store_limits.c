@@ -107,6 +107,64 @@ static void batches_beyond_any_memory_are_refused(void **state) {
     free(bytes);
 }
 
+/* A task has a byte for every column: a few megabytes of metadata would ask for any memory. */
+static void more_marks_than_a_store_may_have_are_refused(void **state) {
+    enum { TABLES = 64, COLUMNS = 16384, TASKS = WEIR_STORE__MARKS_MAX / COLUMNS };
+    static weir_table tables[TABLES];
+    static weir_column columns[COLUMNS];
+    static weir_task tasks[TASKS + 1];
+    static uint8_t marks[COLUMNS];
+    static char names[TABLES][8];
+    weir_store_info info = {.format = 1,
+                            .name = "wide",
+                            .embedding_provider = "",
+                            .timestamps.std = 1,
+                            .tables = tables,
+                            .table_count = TABLES,
+                            .columns = columns,
+                            .column_count = COLUMNS,
+                            .table_column_count = COLUMNS,
+                            .tasks = tasks},
+                    read = {.format = 1};
+    weir_error error;
+    weir_cbor_writer w;
+    weir__arena arena;
+    (void)state;
+    for (uint32_t t = 0; t < TABLES; t++) {
+        snprintf(names[t], sizeof names[t], "t%05u", t);
+        tables[t] = (weir_table){.name = names[t],
+                                 .column_count = COLUMNS / TABLES,
+                                 .temporal_column = WEIR_NONE,
+                                 .temporal_time = WEIR_NONE};
+    }
+    for (uint32_t c = 0; c < COLUMNS; c++)
+        columns[c] = (weir_column){.name = "c",
+                                   .description = "",
+                                   .stype = WEIR_NUMERICAL,
+                                   .statistics.std = 1,
+                                   .known_at = WEIR_NONE,
+                                   .known_time = WEIR_NONE};
+    for (uint32_t i = 0; i <= TASKS; i++)
+        tasks[i] = (weir_task){.name = "k",
+                               .target_column = "c",
+                               .stype = WEIR_NUMERICAL,
+                               .is_cell = true,
+                               .column_dropped = marks,
+                               .edge_hidden = marks};
+    info.task_count = TASKS;
+    assert_true(weir_store__marks_fit(&info));
+    info.task_count++;
+    weir_cbor_writer_memory(&w, NULL);
+    weir_store__metadata_write(&info, &w);
+    assert_ok(weir_cbor_finish(&w, &error), &error);
+    weir_cbor_value value = weir_cbor_view(w.data);
+    weir__arena_init(&arena, weir_env_default());
+    assert_fails(weir_store__metadata_read(&value, &arena, &read, &error), WEIR_STORE_CORRUPT, &error);
+    assert_non_null(strstr(error.message, "$.tasks has too many items for as many columns and foreign keys"));
+    weir__arena_release(&arena);
+    weir_cbor_release(&w);
+}
+
 /* Hashes that fit do not help: a name would stand for two tables. */
 static void two_tables_of_one_name_are_refused(void **state) {
     weir_store *store = NULL;
@@ -154,6 +212,7 @@ int main(void) {
         cmocka_unit_test(two_tables_of_one_name_are_refused),
         cmocka_unit_test(a_section_for_nothing_is_refused),
         cmocka_unit_test(more_tables_than_a_store_may_have_are_refused),
+        cmocka_unit_test(more_marks_than_a_store_may_have_are_refused),
         cmocka_unit_test(as_many_tables_as_a_store_may_have_give_batches),
         cmocka_unit_test(more_foreign_keys_than_a_table_may_have_are_refused),
         cmocka_unit_test(batches_beyond_any_memory_are_refused),
