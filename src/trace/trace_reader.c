@@ -145,6 +145,21 @@ static uint64_t count_items(const weir_cbor_value *map, const char *key) {
     return weir_cbor_get(map, key, &list) && list.type == WEIR_CBOR_ARRAY ? list.number : 0;
 }
 
+/* Digests are compared with others, or not at all: what is none in their place must not look like none. */
+static bool are_digests(const weir_cbor_value *map) {
+    weir_cbor_value list, item;
+    const uint8_t *digest;
+    bool is_sound = !weir_cbor_get(map, "batch_digest", &item) ||
+                    read_bytes(map, "batch_digest", WEIR_TRACE__CONTENTS_SIZE, &digest);
+    if (!weir_cbor_get(map, "sample_digests", &list))
+        return is_sound;
+    is_sound = is_sound && list.type == WEIR_CBOR_ARRAY;
+    weir_cbor_iterator it = weir_cbor_children(&list);
+    while (is_sound && weir_cbor_next(&it, NULL, &item))
+        is_sound = item.type == WEIR_CBOR_BYTES && item.number == 8;
+    return is_sound;
+}
+
 static bool read_iter(const weir_cbor_value *map, weir_trace_record *r) {
     weir_cbor_value mode;
     r->has_cursor = read_cursor(map, "cursor_before", &r->cursor_before);
@@ -152,7 +167,7 @@ static bool read_iter(const weir_cbor_value *map, weir_trace_record *r) {
         !read_uint(map, "t", &r->t) || !read_uint(map, "valid_count", &r->valid_count) ||
         !read_uint(map, "effective_batch_size", &r->effective_batch_size) ||
         !weir_trace__has(map, "is_shuffled", WEIR_CBOR_BOOL) || !read_text(map, "dataset_key", &r->dataset) ||
-        memchr(r->dataset.data, 0, r->dataset.size))
+        memchr(r->dataset.data, 0, r->dataset.size) || !are_digests(map))
         return false;
     bool is_shuffled = weir_trace__get(map, "is_shuffled").number;
     bool is_seeded = weir_cbor_get(map, "sampling_mode", &mode) &&
@@ -285,7 +300,9 @@ static weir_status read_record(weir_trace_reader *r, bool is_first, weir_trace_r
     if (!read_kind(&map, is_first ? &r->info : NULL, record) ||
         (record->kind == WEIR_TRACE_HEADER) != is_first)
         return corrupt(r, r->begin_offset,
-                       is_first ? "not a weir trace: no run_header" : "an unknown kind of record", error);
+                       is_first ? "not a weir trace: no run_header"
+                                : "a record of an unknown kind, or without the fields of its kind",
+                       error);
     if (r->has_ended)
         return corrupt(r, r->begin_offset, "a record stands behind run_end", error);
     if (r->has_failed && record->kind != WEIR_TRACE_END)
@@ -315,7 +332,7 @@ static weir_status keep_header(weir_trace_reader *r, weir_error *error) {
     (void)read_header(&r->header, &r->info);
     weir_cbor_value list = weir_trace__get(&r->header, "store_hashes"), hash;
     weir_cbor_iterator it = weir_cbor_children(&list);
-    r->store_hashes = weir__allocate(r->env, (size_t)list.number + 1, sizeof *r->store_hashes);
+    r->store_hashes = weir__allocate(r->env, size / (WEIR_HASH_SIZE + 2) + 1, sizeof *r->store_hashes);
     if (!r->store_hashes)
         return weir__out_of_memory(error, operator_name, size);
     r->info.store_hashes = (const uint8_t(*)[WEIR_HASH_SIZE])r->store_hashes;

@@ -507,19 +507,26 @@ class Ranks(WithFolder):
         self.assertEqual((status, report["digests"], report["unchecked_digests"]), (0, report["samples"], 0))
 
     def test_digests_that_are_none(self):
-        """Numbers in their place are no lengths of bytes, and one number is no list."""
+        """What is not a list of 8 bytes each, or not 16 bytes, is refused by all that read it, not taken for no digests."""
         records = self.next("--count", 4)
-        for digests, status in ((lambda count: [2**62] * count, 0), (lambda count: [b"x" * 8] * count, 0),
-                                (lambda count: [None] * count, 0), (lambda count: count, 1), (lambda count: "x" * count, 1)):
-            forge(self.trace, [{**record, "sample_digests": digests(record["valid_count"])} if record["type"] == "iter" else record
+        one = b"x" * 8
+        for field, wrong in (("sample_digests", lambda count: [2**62] * count), ("sample_digests", lambda count: [None] * count),
+                             ("sample_digests", lambda count: [one] * (count - 1) + [one[:-1]]), ("sample_digests", lambda count: count),
+                             ("sample_digests", lambda count: "x" * count), ("sample_digests", lambda count: None),
+                             ("sample_digests", lambda count: {}), ("batch_digest", lambda count: one),
+                             ("batch_digest", lambda count: [one * 2]), ("batch_digest", lambda count: None)):
+            forge(self.trace, [{**record, field: wrong(record["valid_count"])} if record["type"] == "iter" else record
                                for record in records])
-            done, report = self.judged("merge", self.trace, "--single", self.trace)
-            self.assertEqual(done, status, report)
-            if status == 0:
-                self.assertEqual(report["digests"], report["samples"])
-            else:
-                self.assertEqual(report["code_id"], "CONTRACT_VIOLATION")
-                self.assertIn("has no sample digests of step 0", report["message"])
+            for command in (["replay", self.trace], ["merge", self.trace], ["merge", self.trace, "--single", self.trace],
+                            ["diff", self.trace, self.trace]):
+                with self.subTest(field=field, command=command[0]):
+                    status, report = self.judged(*command)
+                    self.assertEqual((status, report["code_id"]), (1, "TRACE_CORRUPT"), report)
+        forge(self.trace, [{**record, "sample_digests": [one] * record["valid_count"], "batch_digest": one * 2}
+                           if record["type"] == "iter" else record for record in records])
+        self.assertEqual(self.judged("replay", self.trace)[0], 0)
+        status, report = self.judged("merge", self.trace, "--single", self.trace)
+        self.assertEqual((status, report["digests"]), (0, report["samples"]))
 
     def test_digests_that_the_single_run_has_alone(self):
         single = self.folder / "single.trace"
