@@ -266,6 +266,19 @@ static bool accepts(const weir_env *env, const char *location) {
     return status != WEIR_OK || !has_parquet;
 }
 
+/* Files that could not be listed when they were asked for may turn out to be DuckDB's: memory was short then.
+ */
+static weir_status open_files(const weir_env *env, const weir_ingest__source_options *options,
+                              weir_ingest__source **out, weir_error *error) {
+    WEIR__TRY(weir_ingest__csv_source_open(env, options, out, error));
+    const weir_ingest__csv_source *source = weir_ingest__table_shared(*out);
+    if (!source->files.has_parquet)
+        return WEIR_OK;
+    weir_ingest__source_close(*out);
+    *out = NULL;
+    return weir_ingest__source_duckdb.open(env, options, out, error);
+}
+
 /* ---- The catalog ----------------------------------------------------------------------------- */
 
 static weir_status describe(weir_ingest__source *session, weir_ingest__catalog *out, weir_error *error) {
@@ -408,7 +421,7 @@ static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_
 const weir_ingest__source_kind weir_ingest__source_csv = {
     .name = "csv",
     .accepts = accepts,
-    .open = weir_ingest__csv_source_open,
+    .open = open_files,
     .close = weir_ingest__table_session_close,
     .fork = weir_ingest__table_session_fork,
     .describe = describe,
