@@ -7,7 +7,8 @@
  * a table of what is guarded, and the handler that was there before. The table is written under a lock and
  * read by the handler without one: an entry counts from the moment its address is set. The handler is
  * installed with the first entry and taken back with the last, unless somebody has put another in its place
- * meanwhile. A fork waits for the lock, since in the child nobody is there to let go of it. */
+ * meanwhile. A fork waits for the lock, since in the child nobody is there to let go of it. Whatever else the
+ * process has once is used under the same lock. */
 #include "base/guard.h"
 
 #include <errno.h>
@@ -98,21 +99,25 @@ static void begin_fork(void) {
     pthread_mutex_lock(&lock);
 }
 
-static void end_fork(void) {
+void weir__process_unlock(void) {
     pthread_mutex_unlock(&lock);
 }
 
 /* Without memory for it, a child that is forked at a bad moment would wait; nothing else depends on it. */
 static void prepare_for_forks(void) {
-    (void)!pthread_atfork(begin_fork, end_fork, end_fork);
+    (void)!pthread_atfork(begin_fork, weir__process_unlock, weir__process_unlock);
+}
+
+void weir__process_lock(void) {
+    (void)pthread_once(&is_ready_for_forks, prepare_for_forks);
+    pthread_mutex_lock(&lock);
 }
 
 int weir__guard_system(void *context, const void *memory, size_t size, uint32_t *failed) {
     size_t at = 0;
     int result = -1;
     (void)context;
-    (void)pthread_once(&is_ready_for_forks, prepare_for_forks);
-    pthread_mutex_lock(&lock);
+    weir__process_lock();
     while (at < GUARDS_MAX && atomic_load(&table[at].start) != 0)
         at++;
     if (at < GUARDS_MAX && install()) {
@@ -124,13 +129,13 @@ int weir__guard_system(void *context, const void *memory, size_t size, uint32_t 
         used++;
         result = 0;
     }
-    pthread_mutex_unlock(&lock);
+    weir__process_unlock();
     return result;
 }
 
 void weir__unguard_system(void *context, const void *memory) {
     (void)context;
-    pthread_mutex_lock(&lock);
+    weir__process_lock();
     for (size_t i = 0; i < atomic_load(&table_end); i++)
         if (atomic_load(&table[i].start) == (uintptr_t)memory) {
             atomic_store(&table[i].start, 0);
@@ -139,5 +144,5 @@ void weir__unguard_system(void *context, const void *memory) {
         }
     if (used == 0 && is_installed())
         sigaction(SIGBUS, &before, NULL);
-    pthread_mutex_unlock(&lock);
+    weir__process_unlock();
 }

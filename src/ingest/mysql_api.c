@@ -1,10 +1,10 @@
 /* Finding MariaDB's client library, libmariadb.so.3. (MySQL's own, libmysqlclient, has other functions for
  * calls that do not block.) */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "base/guard.h"
 #include "base/library.h"
 #include "ingest/mysql_api.h"
 
@@ -40,10 +40,9 @@ weir_status weir_ingest__my_load(weir_ingest__my_api *out, weir_error *error) {
     }
     WEIR__TRY(find_functions(library, out, error));
     /* The library prepares itself at its first use, which must not happen in two threads at once. */
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
+    weir__process_lock();
     bool is_ready = out->mysql_server_init(0, NULL, NULL) == 0;
-    pthread_mutex_unlock(&lock);
+    weir__process_unlock();
     if (!is_ready)
         return WEIR_INGEST__SOURCE_ERROR(error, "MariaDB's client library cannot be used: it does not start");
     return WEIR_OK;

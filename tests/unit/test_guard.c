@@ -1,6 +1,7 @@
 /* Forks: a child guards memory of its own and reads the stores that it has, whatever another thread of its
  * parent was doing. */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -48,6 +49,39 @@ static void a_child_of_fork_waits_for_nobody(void **state) {
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
+static void *hold_and_let_go(void *nothing) {
+    (void)nothing;
+    while (!atomic_load(&is_over)) {
+        weir__process_lock();
+        (void)sched_yield();
+        weir__process_unlock();
+    }
+    return NULL;
+}
+
+/* As MariaDB's client library is prepared: the lock is held nearly always. */
+static void a_child_of_fork_has_the_lock(void **state) {
+    (void)state;
+    pthread_t thread;
+    atomic_store(&is_over, false);
+    assert_int_equal(pthread_create(&thread, NULL, hold_and_let_go, NULL), 0);
+    for (int i = 0; i < FORKS; i++) {
+        int status;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            alarm(HANG_S);
+            weir__process_lock();
+            weir__process_unlock();
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    atomic_store(&is_over, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 /* A thread of the parent was about to verify a section when it forked: in the child nobody goes on with it.
  */
 static void a_child_of_fork_verifies_for_itself(void **state) {
@@ -77,6 +111,7 @@ static void a_child_of_fork_verifies_for_itself(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_of_fork_waits_for_nobody),
+        cmocka_unit_test(a_child_of_fork_has_the_lock),
         cmocka_unit_test(a_child_of_fork_verifies_for_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
