@@ -150,11 +150,15 @@ int cli_parse(const cli_command *command, cli_option *options, size_t option_cou
     return found;
 }
 
+weir_status cli_check_output(weir_error *error) {
+    return fflush(stdout) == 0 && !ferror(stdout)
+               ? WEIR_OK
+               : cli_error(error, WEIR_IO_ERROR, "cannot write the output: %s", strerror(errno));
+}
+
 int cli_flush(void) {
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return CLI_OK;
-    fprintf(stderr, "weir: IO_ERROR: cannot write the output: %s\n", strerror(errno));
-    return CLI_FAILED;
+    weir_error error;
+    return cli_check_output(&error) == WEIR_OK ? CLI_OK : cli_fail(&error, false);
 }
 
 int cli_fail(const weir_error *error, bool as_json) {

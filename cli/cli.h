@@ -125,8 +125,9 @@ void cli_json_judged(weir_json_writer *w, weir_run_status status, uint64_t t, co
 int cli_judged(weir_run_status status);
 
 /* Flushes stdout; CLI_FAILED (said on stderr) if that fails, so that a full disk or a closed pipe is not
- * taken for success. */
+ * taken for success. The other leaves it to its caller to say so: IO_ERROR. */
 int cli_flush(void);
+WEIR_CHECKED weir_status cli_check_output(weir_error *error);
 
 /* The bytes of a hex text from the command line, which they replace; false if it is not hex. */
 bool cli_hex(const char *text, cli_bytes *out);

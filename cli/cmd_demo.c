@@ -294,7 +294,7 @@ static weir_status sit(const demo *d, weir_store *store, const weir_manifest *ma
     if (status == WEIR_OK)
         status = cli_run_loop(&run, error);
     if (status == WEIR_OK) /* the files are named once, below */
-        cli_run_print(&run, false, false);
+        status = cli_run_tell(&run, false, error);
     weir_run_close(run.run);
     return status;
 }
@@ -364,7 +364,8 @@ static weir_status tell(const demo *d, weir_error *error) {
     if (status != WEIR_OK)
         return status;
     print_report(d, weir_store_describe(store));
-    if (!d->no_run)
+    status = cli_check_output(error);
+    if (status == WEIR_OK && !d->no_run)
         status = weir_manifest_open(NULL, manifest_of(d), &manifest, error);
     if (status == WEIR_OK && !d->no_run)
         status = print_steps(d, manifest, error);

@@ -87,7 +87,7 @@ static int loop(const request *r, weir_run *opened) {
                        .source_samples = calloc(most, sizeof(uint64_t)),
                        .began_ns = r->began_ns};
     weir_status status = cli_run_loop(&run, &error);
-    int result = status == WEIR_OK ? cli_run_print(&run, r->as_json, true) : cli_fail(&error, r->as_json);
+    int result = status == WEIR_OK ? cli_run_print(&run, r->as_json) : cli_fail(&error, r->as_json);
     free(run.datasets);
     free(run.source_samples);
     if (status != WEIR_OK || !run.signal || result != CLI_OK)

@@ -43,7 +43,9 @@ WEIR_CHECKED weir_status cli_run_loop(cli_running *run, weir_error *error);
 /* A line on the terminal, at most ten times a second. */
 void cli_run_show(const cli_running *run, bool is_last);
 
-/* The summary, as text or one JSON object. The text names the run's files if `with_files` is true. */
-int cli_run_print(const cli_running *run, bool as_json, bool with_files);
+/* The summary as text, which names the run's files if `with_files` is true: IO_ERROR if it cannot be written;
+ * and as text with the files or one JSON object, with the exit status. */
+WEIR_CHECKED weir_status cli_run_tell(const cli_running *run, bool with_files, weir_error *error);
+int cli_run_print(const cli_running *run, bool as_json);
 
 #endif

@@ -185,15 +185,21 @@ static int print_json(const cli_running *run, const weir_run_metrics *metrics,
     return cli_print_object(&w);
 }
 
-int cli_run_print(const cli_running *run, bool as_json, bool with_files) {
+weir_status cli_run_tell(const cli_running *run, bool with_files, weir_error *error) {
     weir_run_metrics metrics;
+    weir_run_measure(run->run, &metrics, NULL);
+    print_text(run, &metrics, with_files);
+    return cli_check_output(error);
+}
+
+int cli_run_print(const cli_running *run, bool as_json) {
+    weir_error error;
+    weir_run_metrics metrics;
+    if (!as_json)
+        return cli_run_tell(run, true, &error) == WEIR_OK ? CLI_OK : cli_fail(&error, false);
     weir_worker_metrics *workers = calloc(weir_run_describe(run->run)->workers, sizeof *workers);
     weir_run_measure(run->run, &metrics, workers);
-    int result = CLI_OK;
-    if (as_json)
-        result = print_json(run, &metrics, workers);
-    else
-        print_text(run, &metrics, with_files);
+    int result = print_json(run, &metrics, workers);
     free(workers);
-    return result == CLI_OK ? cli_flush() : result;
+    return result;
 }

@@ -70,6 +70,14 @@ class Demo(unittest.TestCase):
         self.assertEqual((self.folder / "shop.weir").read_bytes(), bytes_of_first)
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), FILES)
 
+    def test_a_full_disk_is_said_once(self) -> None:
+        for options in ([], ["--no-run"], ["--json"]):
+            with self.subTest(options=options), open("/dev/full", "w") as full:
+                command = [PROGRAM, "demo", "--scale", "1000", "--dir", str(self.folder), *options]
+                done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+                self.assertEqual(done.returncode, 1)
+                self.assertEqual(done.stderr, "weir: IO_ERROR: cannot write the output: No space left on device\n")
+
     def test_the_store_is_what_the_reference_says(self) -> None:
         store = Store.ingest(self.made / "shop.sqlite", (self.made / "shop.schema.json").read_bytes())
         self.assertEqual(differences(StoreFile(self.made / "shop.weir"), store), [])
