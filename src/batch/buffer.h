@@ -9,7 +9,8 @@
 #include "weir/batch.h"
 #include "weir_tool/philox.h"
 
-/* What the sizes of a batch depend on, at their largest. */
+/* What the sizes of a batch depend on, at their largest. All members are uint64_t, also those of the room:
+ * weir_batch__limits_of_both goes through them as such. */
 typedef struct weir_batch__limits {
     uint64_t sequences;
     uint64_t length;
