@@ -149,6 +149,8 @@ weir_status weir_trace__replayer_step(weir_trace__replayer *r, const weir_trace_
     opened_dataset *opened;
     WEIR__TRY(find_dataset(r, iter->dataset, iter->stage, &opened, error));
     WEIR__TRY(weir_sampler_step(opened->sampler, iter->cursor_before, step, error));
+    if (!indices)
+        return WEIR_OK;
     void *memory = r->indices;
     if (step->count > SIZE_MAX ||
         !weir__grow(r->env, &memory, &r->index_capacity, (size_t)step->count, sizeof *r->indices))
@@ -210,18 +212,37 @@ weir_status weir_trace__replayer_check_failure(weir_trace__replayer *r, const we
                                   found == WEIR_OK ? "a step that does not fail" : weir_status_name(found));
 }
 
+/* Of what there is one for each sample, and not so many were recorded. */
+static weir_status differ_in_number(const weir_trace__replayer *r, const weir_trace_record *iter,
+                                    const char *field, uint64_t recorded, uint64_t replayed,
+                                    weir_error *error) {
+    char was[48], is[48];
+    const char *what = strcmp(field, "indices") == 0 ? field : "digests";
+    snprintf(was, sizeof was, "%llu %s", (unsigned long long)recorded, what);
+    snprintf(is, sizeof is, "%llu %s", (unsigned long long)replayed, what);
+    return weir_trace__divergence(error, r->header, iter, iter->t, field, was, is);
+}
+
 weir_status weir_trace__replayer_check(weir_trace__replayer *r, const weir_trace_record *iter,
                                        weir_step *step, const uint64_t **indices, weir_error *error) {
     static const char *const digests[] = {"h", "batch_digest", "sample_digests", NULL};
     static const uint64_t no_indices[1];
     weir__difference difference;
     opened_dataset *opened;
-    WEIR__TRY(weir_trace__replayer_step(r, iter, step, indices, error));
-    WEIR__TRY(find_dataset(r, iter->dataset, iter->stage, &opened, error));
+    const uint64_t *made = NULL;
     weir_cbor_value map = weir_trace__map(iter), recorded;
+    bool has_indices = weir_cbor_get(&map, "indices", &recorded);
+    WEIR__TRY(weir_trace__replayer_step(r, iter, step, NULL, error));
+    if (has_indices && iter->index_count != step->count)
+        return differ_in_number(r, iter, "indices", iter->index_count, step->count, error);
+    if (has_indices || indices)
+        WEIR__TRY(weir_trace__replayer_step(r, iter, step, &made, error));
+    if (indices)
+        *indices = made;
+    WEIR__TRY(find_dataset(r, iter->dataset, iter->stage, &opened, error));
     weir_trace_iter again = {.t = iter->t, .dataset = opened->key, .step = step};
-    if (weir_cbor_get(&map, "indices", &recorded)) /* as it was recorded */
-        again.indices = *indices ? *indices : no_indices;
+    if (has_indices) /* as it was recorded */
+        again.indices = made ? made : no_indices;
     r->body.size = 0;
     weir_cbor_restart(&r->body);
     weir_trace__write_iter(&r->body, &again);
@@ -291,7 +312,6 @@ static weir_status differs(const weir_trace__replayer *r, const weir_trace_recor
 static weir_status compare_samples(const weir_trace__replayer *r, const weir_trace_record *iter,
                                    const weir_cbor_value *recorded, const weir_batch *batch,
                                    weir_error *error) {
-    char was[32], is[32];
     weir_cbor_iterator it = weir_cbor_children(recorded);
     weir_cbor_value one;
     for (uint64_t i = 0; weir_cbor_next(&it, NULL, &one); i++) {
@@ -302,11 +322,10 @@ static weir_status compare_samples(const weir_trace__replayer *r, const weir_tra
         if (!is_digest(&one, digest, sizeof digest))
             return differs(r, iter, "sample_digests", &one, digest, sizeof digest, error);
     }
-    if (recorded->number == batch->step.valid_count)
-        return WEIR_OK;
-    snprintf(was, sizeof was, "%llu digests", (unsigned long long)recorded->number);
-    snprintf(is, sizeof is, "%llu digests", (unsigned long long)batch->step.valid_count);
-    return weir_trace__divergence(error, r->header, iter, iter->t, "sample_digests", was, is);
+    return recorded->number == batch->step.valid_count
+               ? WEIR_OK
+               : differ_in_number(r, iter, "sample_digests", recorded->number, batch->step.valid_count,
+                                  error);
 }
 
 /* Builds a recorded iter's batch and compares its digests; *is_checked is false if no store has its dataset.
@@ -376,8 +395,7 @@ static weir_status replay_records(replay *p, weir_error *error) {
         if (record.kind != WEIR_TRACE_ITER)
             continue;
         weir_step step;
-        const uint64_t *indices;
-        WEIR__TRY(weir_trace__replayer_check(p->replayer, &record, &step, &indices, error));
+        WEIR__TRY(weir_trace__replayer_check(p->replayer, &record, &step, NULL, error));
         WEIR__TRY(check_digests(p, &record, error));
         p->report->steps++;
         p->report->samples += step.effective_batch_size;
