@@ -317,16 +317,16 @@ class Cut(WithFolder):
                                                   "checked_sample_digests", "unchecked_sample_digests")],
                          [10, samples, 10, 0, samples, 0])
 
-    def test_a_digest_too_many_or_too_few(self):
-        self.run_shop("--steps", 3)
-        records = records_of(self.trace)
-        digests = records[2]["sample_digests"]
-        for given in (digests + digests[:1], digests[:-1], []):
-            records[2]["sample_digests"] = given
-            forge(self.folder / "forged", records)
-            status, report = self.judged("replay", self.folder / "forged", "--store", shop / "shop.weir")
-            self.assertEqual(status, 1, report)
-            self.assertIn(f"sample_digests was recorded as {len(given)} digests and is now {len(digests)} digests", report["message"])
+    def test_one_too_many_or_too_few(self):
+        self.run_shop("--steps", 3, "--trace-indices")
+        records, forged = records_of(self.trace), self.folder / "forged"
+        for field, what in (("sample_digests", "digests"), ("indices", "indices")):
+            all_of_them = records[2][field]
+            for given in (all_of_them + all_of_them[:1], all_of_them[:-1], []):
+                forge(forged, [*records[:2], {**records[2], field: given}, *records[3:]])
+                status, report = self.judged("replay", forged, "--store", shop / "shop.weir")
+                self.assertEqual(status, 1, report)
+                self.assertIn(f"{field} was recorded as {len(given)} {what} and is now {len(all_of_them)} {what}", report["message"])
 
     def test_a_manifest_that_is_given_is_the_traces(self):
         """What batches are built from matters where they are built again."""

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/internal.h"
-#include "plan/pack_internal.h"
+#include "plan/pack.h"
 #include "support/testing.h"
 
 enum { SMALL = 8, TIGHT = 10, LARGE = 400 };
@@ -246,44 +246,6 @@ static void threads_and_row_order_do_not_matter(void **state) {
         for (uint32_t i = 0; i < LARGE; i++)
             assert_int_equal(offsets[i], expected[order[i]]);
     }
-}
-
-/* As many steps as five searches of a part take: whichever worker was first, the first of the best is kept.
- */
-static void of_equal_layouts_the_first_is_kept(void **state) {
-    enum { COUNT = 40, DIVES = 5 };
-    (void)state;
-    uint64_t seed = 9;
-    unsigned ties = 0;
-    for (unsigned round = 0; round < 200; round++) {
-        weir_buffer buffers[COUNT];
-        weir_pack__sweep sweep;
-        weir_pack__part_search search;
-        weir_error error;
-        make_buffers(&seed, buffers, COUNT, 5 + next_random(&seed) % 40, 30);
-        assert_ok(weir_pack__sweep_open(weir_env_default(), buffers, COUNT, NULL, &sweep, &error), &error);
-        assert_ok(weir_pack__search_open(weir_env_default(), sweep.rows, sweep.count, 1 + round % 2, &search,
-                                         &error),
-                  &error);
-        uint32_t count = search.part.count;
-        uint64_t memberships = search.part.members_at[search.part.section_count];
-        search.peak = UINT64_MAX;
-        assert_ok(weir_pack__search_part(&search, DIVES * (100 * memberships + 1), false, &error), &error);
-        unsigned best = 0, last = DIVES - 1;
-        for (unsigned i = 1; i < DIVES; i++)
-            best = search.outcomes[i].peak < search.outcomes[best].peak ? i : best;
-        if (search.number == DIVES) {
-            const uint64_t *kept = search.layouts + (size_t)best * count;
-            const uint64_t *other = search.layouts + (size_t)last * count;
-            assert_int_equal(search.peak, search.outcomes[best].peak);
-            assert_memory_equal(search.offsets, kept, count * sizeof *kept);
-            ties += best != last && search.outcomes[last].peak == search.peak &&
-                    memcmp(kept, other, count * sizeof *kept) != 0;
-        }
-        weir_pack__search_close(&search);
-        weir_pack__sweep_close(weir_env_default(), &sweep);
-    }
-    assert_true(ties > 20);
 }
 
 static void every_effort_is_valid_and_alignment_holds(void **state) {
@@ -717,7 +679,6 @@ int main(void) {
         cmocka_unit_test(low_effort_never_claims_too_much),
         cmocka_unit_test(capacities_are_met_or_refuted),
         cmocka_unit_test(threads_and_row_order_do_not_matter),
-        cmocka_unit_test(of_equal_layouts_the_first_is_kept),
         cmocka_unit_test(every_effort_is_valid_and_alignment_holds),
         cmocka_unit_test(more_effort_is_never_worse_and_keeps_its_budget),
         cmocka_unit_test(each_strategy_gives_a_layout_alone),

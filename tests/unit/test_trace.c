@@ -526,70 +526,6 @@ static void test_replay_names_the_field_that_diverges(void **state) {
     run_close(&r);
 }
 
-static void *resize_a_little(void *context, void *memory_of, size_t size) {
-    return size > 1 << 20 ? NULL : memory.env.resize(context, memory_of, size);
-}
-
-static void drop_indices(weir_trace_iter *iter, weir_step *step) {
-    (void)step;
-    iter->indices = NULL;
-}
-
-static void count_wrong(weir_trace_iter *iter, weir_step *step) {
-    (void)iter;
-    step->count--;
-}
-
-/* A trace of a few bytes may say that its steps have any number of samples: they are made if it has them. */
-static void test_replay_takes_memory_for_what_was_recorded(void **state) {
-    static const char text[] =
-        "{\"seed\": 1, \"global_batch_size\": 1000000000, \"datasets\": {\"a\": {\"id\": \"a\", \"version\": "
-        "\"1\", "
-        "\"hash\": \"0000000000000000000000000000000000000000000000000000000000000000\", \"cardinality\": "
-        "1000000000000}}}";
-    weir_error error;
-    weir_manifest *manifest;
-    weir_sampler *sampler;
-    weir_trace_writer *writer;
-    weir_replay_report report;
-    weir_step step;
-    const char *path = "edited.trace";
-    (void)state;
-    memory.env.remove(&memory, path);
-    assert_ok(weir_manifest_read(NULL, text, strlen(text), "test", &manifest, &error), &error);
-    weir_sampler_options options = {.size = sizeof options, .dataset = "a", .world_size = 1};
-    assert_ok(weir_sampler_open(NULL, manifest, &options, &sampler, &error), &error);
-    assert_ok(weir_sampler_step(sampler, (weir_cursor){0, 0}, &step, &error), &error);
-    weir_trace_run description = {
-        .size = sizeof description, .manifest = manifest, .world_size = 1, .schedule = WEIR_SCHEDULE_CURSOR};
-    assert_ok(weir_trace_create(&memory.env, path, &description, NULL, &writer, &error), &error);
-    weir_trace_iter iter = {.dataset = "a", .step = &step};
-    assert_ok(weir_trace_append(writer, &iter, &error), &error);
-    assert_ok(weir_trace_finish(writer, &error), &error);
-    weir_trace_writer_close(writer);
-    weir_env env = memory.env;
-    env.resize = resize_a_little;
-    assert_ok(weir_trace_replay(&env, path, NULL, &report, &error), &error);
-    assert_int_equal(report.samples, 1000000000);
-    weir_sampler_close(sampler);
-    weir_manifest_close(manifest);
-}
-
-static void test_replay_counts_indices(void **state) {
-    (void)state;
-    run r;
-    weir_error error;
-    weir_replay_report report;
-    run_open(&r, "", 5, 1, 0);
-    write_edited(&r, "edited.trace", drop_indices);
-    assert_ok(weir_trace_replay(&memory.env, "edited.trace", NULL, &report, &error), &error);
-    write_edited(&r, "edited.trace", count_wrong);
-    assert_fails(weir_trace_replay(&memory.env, "edited.trace", NULL, &report, &error),
-                 WEIR_REPLAY_DIVERGENCE, &error);
-    assert_non_null(strstr(error.message, "indices was recorded as 11 indices and is now 12 indices"));
-    run_close(&r);
-}
-
 static void test_diff_finds_the_first_difference(void **state) {
     (void)state;
     run r, other;
@@ -754,8 +690,6 @@ int main(void) {
         cmocka_unit_test(test_a_torn_beginning_is_begun_again),
         cmocka_unit_test(test_a_resume_that_does_not_fit_changes_nothing),
         cmocka_unit_test(test_replay_names_the_field_that_diverges),
-        cmocka_unit_test(test_replay_takes_memory_for_what_was_recorded),
-        cmocka_unit_test(test_replay_counts_indices),
         cmocka_unit_test(test_diff_finds_the_first_difference),
         cmocka_unit_test(test_ranks_merge_into_world_size_1),
         cmocka_unit_test(test_merge_refuses_a_single_run_of_other_stores),
