@@ -59,16 +59,10 @@ static void print_what_to_shrink(const weir_plan *plan, size_t index) {
     weir_plan_arena arena = weir_plan_arena_at(plan, index);
     weir_plan_tensor largest[SHOWN];
     size_t kept;
-    uint64_t position = 0, end = weir_plan_end(plan);
+    uint64_t position = weir_plan_fullest(plan, index);
     char buffer[16];
-    uint64_t *bytes = arena.peak_bytes > 0 ? malloc((size_t)end * sizeof *bytes + 1) : NULL;
-    if (!bytes)
+    if (arena.peak_bytes == 0)
         return;
-    weir_plan_live_bytes(plan, index, bytes);
-    for (uint64_t p = 1; p < end; p++)
-        if (bytes[p] > bytes[position]) /* the first of several */
-            position = p;
-    free(bytes);
     size_t live = largest_live(plan, index, position, largest, &kept);
     char name[CLI_SHOWN_MAX];
     snprintf(name, sizeof name, "%.*s", (int)arena.name.size, arena.name.data);

@@ -30,6 +30,9 @@ void weir_plan_write_trace(const weir_plan *plan, weir_cbor_writer *w);
 /* The end of time: every death is at most this. */
 uint64_t weir_plan_end(const weir_plan *plan);
 
+/* The first position at which an arena has its lower bound of bytes live. */
+uint64_t weir_plan_fullest(const weir_plan *plan, size_t arena);
+
 /* Bytes live in an arena (rounded sizes) at each position from 0 to weir_plan_end - 1; their largest is the
  * lower bound. `bytes` is the caller's and has weir_plan_end entries. */
 void weir_plan_live_bytes(const weir_plan *plan, size_t arena, uint64_t *bytes);

@@ -583,6 +583,10 @@ uint64_t weir_plan_end(const weir_plan *plan) {
     return plan->end;
 }
 
+uint64_t weir_plan_fullest(const weir_plan *plan, size_t arena) {
+    return plan->arenas[arena].fullest;
+}
+
 void weir_plan_live_bytes(const weir_plan *plan, size_t arena, uint64_t *bytes) {
     uint64_t alignment = plan->arenas[arena].alignment;
     memset(bytes, 0, (size_t)plan->end * sizeof *bytes);

@@ -216,8 +216,10 @@ weir_status weir_plan__measure_live(weir_plan *plan, weir_error *error) {
                 live_bytes -= weir_plan__rounded(plan->rows[deaths[dead]].size, arena->alignment);
             if (__builtin_add_overflow(live_bytes, rounded, &live_bytes))
                 return report_overflow(arena, "the sum of what is live at once", error);
-            if (live_bytes > arena->lower_bound)
+            if (live_bytes > arena->lower_bound) {
                 arena->lower_bound = live_bytes;
+                arena->fullest = row->birth;
+            }
             if (i + 1 - dead > arena->max_live)
                 arena->max_live = i + 1 - dead;
         }

@@ -4,6 +4,8 @@ out, and what people see."""
 import hashlib
 import json
 import os
+import re
+import resource
 import stat
 import subprocess
 import unittest
@@ -253,6 +255,20 @@ class FilesInAndOut(PlanTest):
                 done = call("plan", "--show", self.files.add(cbor.encode({**good, **change})))
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(f"is not a usable plan; make it again: {words}".encode(), done.stderr)
+
+    def test_a_saved_plan_may_end_at_any_time(self) -> None:
+        """What is shown of it takes no memory for the time that it says it has."""
+        path = self.files.path("late.cbor")
+        self.plan_of(graph("gpt2", "--layers", "1"), "--mode", "forward", "--cbor", path)
+        plan, at = cbor.decode_first(Path(path).read_bytes(), 0)
+        end = max(tensor[6] for tensor in plan["tensors"].values())
+        late = {id: [*tensor[:6], 2**27 if tensor[6] == end else tensor[6]] for id, tensor in plan["tensors"].items()}
+        shown = [call("plan", "--show", self.files.add(cbor.encode({**plan, "tensors": tensors}))) for tensors in (plan["tensors"], late)]
+        self.assertEqual([done.returncode for done in shown], [0, 0])
+        fullest = [re.findall(rb"(\w+) is fullest at position (\d+), with (\d+) tensors", done.stdout) for done in shown]
+        self.assertTrue(fullest[0])
+        self.assertEqual(*fullest)
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, 900 << 10)
 
     def test_trace(self) -> None:
         path = self.files.path("trace.cbor")

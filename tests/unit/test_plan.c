@@ -62,6 +62,10 @@ static void validate_arena(const weir_plan *plan, size_t index) {
         assert_true(live == bytes[p]);
         most = live > most ? live : most;
     }
+    uint64_t fullest = weir_plan_fullest(plan, index);
+    assert_true(most == 0 || bytes[fullest] == most);
+    for (uint64_t p = 0; p < fullest; p++)
+        assert_true(bytes[p] < most);
     for (uint64_t s = 0; s < arena.slots; s++) {
         weir_plan_slot slot = weir_plan_slot_at(plan, index, s);
         assert_true(slot.offset == slot_bytes);
