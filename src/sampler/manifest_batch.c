@@ -150,7 +150,7 @@ static bool lists_no_tensors(const void *object) {
 
 /* ---- child_width: a number, or widths by edge type ------------------------------------------- */
 
-enum { WIDTH_MAX = 4096 };
+enum { WIDTH_MAX = 4096, WIDTHS_MAX = 65536 };
 
 /* In the order of CBOR, "*" always among them. */
 static weir_status read_widths(weir__reader *r, const weir__field *field, const weir_cbor_value *map,
@@ -158,6 +158,8 @@ static weir_status read_widths(weir__reader *r, const weir__field *field, const 
     weir_batch_config *batch = &((weir_manifest *)object)->batch;
     if (map->type != WEIR_CBOR_MAP)
         return weir__read_plain(r, field, map, object);
+    if (map->number > WIDTHS_MAX) /* each takes much more memory than its bytes */
+        return weir__refuse(r, field->name, "has more than %d foreign keys", WIDTHS_MAX);
     weir_edge_width *widths;
     weir_edge_width rest = {"*", {.count = 1, .values = {batch->child_width}}};
     WEIR__TRY(weir__reader_take(r, (size_t)map->number + 1, sizeof *widths, &widths));

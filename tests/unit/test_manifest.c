@@ -469,6 +469,26 @@ static void a_manifest_is_read_from_a_file(void **state) {
     scratch_remove(folder);
 }
 
+/* Each takes hundreds of bytes, of a document's five. */
+static void more_widths_than_any_schema_needs_are_refused(void **state) {
+    enum { MOST = 65536 };
+    static char text[MOST * 12 + 400];
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        weir_error error;
+        weir_manifest *manifest = NULL;
+        char *to = text + sprintf(text, "%s", START ", \"batch\": {\"child_width\": {");
+        for (int i = 0; i < MOST + more; i++)
+            to += sprintf(to, "%s\"%d\":1", i ? "," : "", i);
+        strcpy(to, "}}}");
+        weir_status status = weir_manifest_read(NULL, text, strlen(text), "it", &manifest, &error);
+        assert_int_equal(status, more ? WEIR_MANIFEST_INVALID : WEIR_OK);
+        if (more)
+            assert_non_null(strstr(error.message, "$.batch.child_width has more than 65536 foreign keys"));
+        weir_manifest_close(manifest);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_manifests_have_their_identities),
@@ -484,6 +504,7 @@ int main(void) {
         cmocka_unit_test(an_accountant_is_in_no_hash),
         cmocka_unit_test(defaults_are_those_of_the_contract),
         cmocka_unit_test(datasets_are_found_by_key),
+        cmocka_unit_test(more_widths_than_any_schema_needs_are_refused),
         cmocka_unit_test(a_manifest_is_read_from_a_file),
     };
     return cmocka_run_group_tests_name("manifest", tests, NULL, NULL);
