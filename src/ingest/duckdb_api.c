@@ -28,19 +28,14 @@ static void *load(const char *path) {
 
 /* ---- pip's package --------------------------------------------------------------------------- */
 
-/* The minor version of the Python 3 that a module's file name says that it is for, 0 if it says none. */
-static unsigned python_of(const char *path) {
-    unsigned minor = 0;
-    const char *tag = strstr(path, ".cpython-3");
-    return tag && sscanf(tag, ".cpython-3%u-", &minor) == 1 ? minor : 0;
-}
-
-/* Loads a library, and if it is a Python module that lacks Python, again after Python's own library. */
+/* Loads a library, and if it is a Python module that lacks Python, again after Python's own library: the
+ * module's file name says for which Python 3 it is. */
 static void *load_named(const char *path) {
     char python[64];
+    unsigned minor = 0;
     void *library = load(path);
-    unsigned minor = library ? 0 : python_of(path);
-    if (minor == 0)
+    const char *tag = library ? NULL : strstr(path, ".cpython-3");
+    if (!tag || sscanf(tag, ".cpython-3%u-", &minor) != 1 || minor == 0)
         return library;
     snprintf(python, sizeof python, "libpython3.%u.so.1.0", minor);
     return dlopen(python, RTLD_LAZY | RTLD_GLOBAL | RTLD_NODELETE) ? load(path) : NULL;
