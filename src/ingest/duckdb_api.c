@@ -93,32 +93,12 @@ static void *load_from_usual_places(void) {
     return library ? library : load_from_pip();
 }
 
-static weir_status find_functions(void *library, weir_ingest__duck_api *out, weir_error *error) {
+weir_status weir_ingest__duck_load(weir_ingest__duck_api *out, weir_error *error) {
     static const weir__function functions[] = {
 #define FUNCTION(result, name, parameters) {"duckdb_" #name, offsetof(weir_ingest__duck_api, name)},
         WEIR_INGEST__DUCK_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     };
-    const char *missing = weir__find_functions(library, functions, sizeof functions / sizeof *functions, out);
-    if (!missing)
-        return WEIR_OK;
-    return WEIR_INGEST__SOURCE_ERROR(error, "the DuckDB library lacks the function %s; " HOW_TO_GET_IT,
-                                     missing);
-}
-
-static weir_status check_version(const weir_ingest__duck_api *api, weir_error *error) {
-    const char *version = api->library_version();
-    unsigned major = 0, minor = 0;
-    bool is_read = version && sscanf(version, "v%u.%u", &major, &minor) == 2;
-    if (is_read && ((major == 1 && minor >= 2) || major == 2))
-        return WEIR_OK;
-    return WEIR_INGEST__SOURCE_ERROR(
-        error,
-        "the DuckDB library has version %s, but weir reads with 1.2 or later of 1, or 2; " HOW_TO_GET_IT,
-        version ? version : "?");
-}
-
-weir_status weir_ingest__duck_load(weir_ingest__duck_api *out, weir_error *error) {
     const char *named = getenv("WEIR_DUCKDB");
     bool is_named = named && *named;
     void *library = is_named ? load_named(named) : load_from_usual_places();
@@ -130,6 +110,17 @@ weir_status weir_ingest__duck_load(weir_ingest__duck_api *out, weir_error *error
             error, "this source needs the DuckDB library, which cannot be loaded (%s); " HOW_TO_GET_IT,
             reason);
     }
-    weir_status status = find_functions(library, out, error);
-    return status ? status : check_version(out, error);
+    const char *missing = weir__find_functions(library, functions, sizeof functions / sizeof *functions, out);
+    if (missing)
+        return WEIR_INGEST__SOURCE_ERROR(error, "the DuckDB library lacks the function %s; " HOW_TO_GET_IT,
+                                         missing);
+    const char *version = out->library_version();
+    unsigned major = 0, minor = 0;
+    bool is_read = version && sscanf(version, "v%u.%u", &major, &minor) == 2;
+    if (is_read && ((major == 1 && minor >= 2) || major == 2))
+        return WEIR_OK;
+    return WEIR_INGEST__SOURCE_ERROR(
+        error,
+        "the DuckDB library has version %s, but weir reads with 1.2 or later of 1, or 2; " HOW_TO_GET_IT,
+        version ? version : "?");
 }
