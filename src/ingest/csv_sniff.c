@@ -67,10 +67,6 @@ typedef enum field_kind {
 
 static_assert((int)FIELD_KINDS == (int)WEIR_INGEST__CSV_KINDS, "a profile counts every kind");
 
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 /* Digits that are a number for sure: no sign but a minus, no zeros in front, within 64 bits. `may_be_real`
  * says whether it may be a real if it is not one: a code such as 007, or more digits than a number
  * holds, may not. */
@@ -79,10 +75,12 @@ static bool is_integer(weir_ingest__bytes field, bool *may_be_real) {
     size_t digits = 0;
     uint64_t value = 0;
     bool fits = true;
-    while (sign + digits < field.size && is_digit(field.data[sign + digits])) {
+    for (; sign + digits < field.size; digits++) {
+        char c = field.data[sign + digits];
+        if (c < '0' || c > '9')
+            break;
         fits = !__builtin_mul_overflow(value, 10, &value) &&
-               !__builtin_add_overflow(value, (uint64_t)(field.data[sign + digits] - '0'), &value) && fits;
-        digits++;
+               !__builtin_add_overflow(value, (uint64_t)(c - '0'), &value) && fits;
     }
     bool has_zero_in_front = digits > 1 && field.data[sign] == '0';
     bool is_whole = digits > 0 && sign + digits == field.size;

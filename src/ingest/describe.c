@@ -92,24 +92,6 @@ static void hide_edges(const weir_ingest__plan *plan, uint32_t table, uint32_t c
                 edges[e] = 1;
 }
 
-/* A dropped column may be any column of the source's table, also one that is not read. */
-static weir_status find_dropped(const weir_ingest__plan *plan, const weir_ingest__schema_task *task,
-                                const weir_ingest__schema_name *name, weir__arena *arena, dropped_column *out,
-                                weir_error *error) {
-    const char *text = weir__arena_format(arena, "%s.%s", name->table, name->column);
-    if (!text)
-        return weir_ingest__no_memory(error, strlen(name->column));
-    *out = (dropped_column){.name = text, .table = 0};
-    while (strcmp(plan->tables[out->table].name, name->table) != 0)
-        out->table++;
-    out->position = weir_ingest__catalog_find_column(plan->tables[out->table].source, name->column);
-    if (out->position == WEIR_NONE)
-        return weir_ingest__plan_refuse(error, WEIR_TASK_INVALID, "is not a column of the source",
-                                        "$.tasks.%s.drop_columns: %s", task->name, text);
-    out->place = plan->tables[out->table].places[out->position];
-    return WEIR_OK;
-}
-
 /* What a task leaves out: the columns that it drops, and the foreign keys that these and the target are part
  * of. The target's own cell is never left out. */
 static weir_status describe_drops(const weir_ingest__plan *plan, const weir_ingest__task_plan *task,
@@ -122,9 +104,20 @@ static weir_status describe_drops(const weir_ingest__plan *plan, const weir_inge
     uint8_t *edges = weir__arena_take_zero(&out->arena, plan->edge_count, 1);
     if (out->arena.is_short)
         return weir_ingest__no_memory(error, out->info.column_count);
-    for (uint32_t i = 0; i < count; i++)
-        WEIR__TRY(
-            find_dropped(plan, described, &described->drop_columns[i], &out->arena, &dropped[i], error));
+    for (uint32_t i = 0; i < count; i++) { /* any of the source's table, also one that is not read */
+        const weir_ingest__schema_name *name = &described->drop_columns[i];
+        dropped_column *found = &dropped[i];
+        found->name = weir__arena_format(&out->arena, "%s.%s", name->table, name->column);
+        if (!found->name)
+            return weir_ingest__no_memory(error, strlen(name->column));
+        while (strcmp(plan->tables[found->table].name, name->table) != 0)
+            found->table++;
+        found->position = weir_ingest__catalog_find_column(plan->tables[found->table].source, name->column);
+        if (found->position == WEIR_NONE)
+            return weir_ingest__plan_refuse(error, WEIR_TASK_INVALID, "is not a column of the source",
+                                            "$.tasks.%s.drop_columns: %s", described->name, found->name);
+        found->place = plan->tables[found->table].places[found->position];
+    }
     if (count > 0)
         qsort(dropped, count, sizeof *dropped, compare_dropped);
     for (uint32_t i = 0; i < count; i++) {

@@ -66,22 +66,19 @@ static void see_integer(const weir_ingest__draft *draft, weir_ingest__draft_colu
 
 enum { TRUE_WORD = 1, FALSE_WORD = 2, T_WORD = 4, F_WORD = 8, YES_WORD = 16, NO_WORD = 32, OTHER_WORD = 64 };
 
-static uint32_t truth_of(weir_ingest__bytes text) {
+static void see_text(const weir_ingest__draft *draft, weir_ingest__draft_column *column,
+                     weir_ingest__bytes text) {
     static const struct {
         const char *word;
         uint32_t bit;
     } words[] = {{"true", TRUE_WORD}, {"false", FALSE_WORD}, {"t", T_WORD},
                  {"f", F_WORD},       {"yes", YES_WORD},     {"no", NO_WORD}};
-    for (int i = 0; i < 6; i++)
-        if (strlen(words[i].word) == text.size && strncasecmp(words[i].word, text.data, text.size) == 0)
-            return words[i].bit;
-    return OTHER_WORD;
-}
-
-static void see_text(const weir_ingest__draft *draft, weir_ingest__draft_column *column,
-                     weir_ingest__bytes text) {
+    uint32_t truth = OTHER_WORD;
     int64_t micros;
-    column->truths |= truth_of(text);
+    for (int i = 0; i < 6 && truth == OTHER_WORD; i++)
+        if (strlen(words[i].word) == text.size && strncasecmp(words[i].word, text.data, text.size) == 0)
+            truth = words[i].bit;
+    column->truths |= truth;
     column->any_long = column->any_long || text.size > WEIR_INGEST__KEY_TEXT_MAX;
     if (!column->any_space)
         column->any_space = memchr(text.data, ' ', text.size) != NULL;

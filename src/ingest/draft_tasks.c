@@ -115,15 +115,6 @@ static bool gives_away(weir_ingest__sample *pairs) {
     return rows >= 5 * values && right * 100 >= rows * 99;
 }
 
-static bool is_nearly_constant(const weir_ingest__draft_column *column) {
-    uint64_t rows = 0, most = 0;
-    for (size_t i = 0; i < column->sample.slot_count; i++) {
-        rows += column->sample.slots[i].rows;
-        most = column->sample.slots[i].rows > most ? column->sample.slots[i].rows : most;
-    }
-    return most * 100 > rows * 95;
-}
-
 static weir_status find_dropped(weir_ingest__draft *draft, weir_ingest__draft_task *task, weir_error *error) {
     const weir_ingest__draft_table *table = &draft->tables[task->table];
     weir_status status = WEIR_OK;
@@ -137,7 +128,14 @@ static weir_status find_dropped(weir_ingest__draft *draft, weir_ingest__draft_ta
         return weir_ingest__no_memory(error, table->column_count * sizeof *view.pairs);
     }
     columns[view.count++] = task->column;
-    for (uint32_t c = 0; c < table->column_count && !is_nearly_constant(&table->columns[task->column]); c++)
+    const weir_ingest__sample *target = &table->columns[task->column].sample;
+    uint64_t rows = 0, most = 0;
+    for (size_t i = 0; i < target->slot_count; i++) {
+        rows += target->slots[i].rows;
+        most = target->slots[i].rows > most ? target->slots[i].rows : most;
+    }
+    bool is_nearly_constant = most * 100 > rows * 95;
+    for (uint32_t c = 0; c < table->column_count && !is_nearly_constant; c++)
         if (c != task->column && !table->columns[c].is_key && table->columns[c].stype != WEIR_IGNORED) {
             weir_ingest__sample_init(&view.pairs[view.count], draft->env);
             view.pairs[view.count].limit = UINT32_MAX;

@@ -28,19 +28,14 @@ static void *load(const char *path) {
 
 /* ---- pip's package --------------------------------------------------------------------------- */
 
-/* The minor version of the Python 3 that a module's file name says that it is for, 0 if it says none. */
-static unsigned python_of(const char *path) {
-    unsigned minor = 0;
-    const char *tag = strstr(path, ".cpython-3");
-    return tag && sscanf(tag, ".cpython-3%u-", &minor) == 1 ? minor : 0;
-}
-
-/* Loads a library, and if it is a Python module that lacks Python, again after Python's own library. */
+/* Loads a library, and if it is a Python module that lacks Python, again after Python's own library: the
+ * module's file name says for which Python 3 it is. */
 static void *load_named(const char *path) {
     char python[64];
+    unsigned minor = 0;
     void *library = load(path);
-    unsigned minor = library ? 0 : python_of(path);
-    if (minor == 0)
+    const char *tag = library ? NULL : strstr(path, ".cpython-3");
+    if (!tag || sscanf(tag, ".cpython-3%u-", &minor) != 1 || minor == 0)
         return library;
     snprintf(python, sizeof python, "libpython3.%u.so.1.0", minor);
     return dlopen(python, RTLD_LAZY | RTLD_GLOBAL | RTLD_NODELETE) ? load(path) : NULL;
@@ -98,32 +93,12 @@ static void *load_from_usual_places(void) {
     return library ? library : load_from_pip();
 }
 
-static weir_status find_functions(void *library, weir_ingest__duck_api *out, weir_error *error) {
+weir_status weir_ingest__duck_load(weir_ingest__duck_api *out, weir_error *error) {
     static const weir__function functions[] = {
 #define FUNCTION(result, name, parameters) {"duckdb_" #name, offsetof(weir_ingest__duck_api, name)},
         WEIR_INGEST__DUCK_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     };
-    const char *missing = weir__find_functions(library, functions, sizeof functions / sizeof *functions, out);
-    if (!missing)
-        return WEIR_OK;
-    return WEIR_INGEST__SOURCE_ERROR(error, "the DuckDB library lacks the function %s; " HOW_TO_GET_IT,
-                                     missing);
-}
-
-static weir_status check_version(const weir_ingest__duck_api *api, weir_error *error) {
-    const char *version = api->library_version();
-    unsigned major = 0, minor = 0;
-    bool is_read = version && sscanf(version, "v%u.%u", &major, &minor) == 2;
-    if (is_read && ((major == 1 && minor >= 2) || major == 2))
-        return WEIR_OK;
-    return WEIR_INGEST__SOURCE_ERROR(
-        error,
-        "the DuckDB library has version %s, but weir reads with 1.2 or later of 1, or 2; " HOW_TO_GET_IT,
-        version ? version : "?");
-}
-
-weir_status weir_ingest__duck_load(weir_ingest__duck_api *out, weir_error *error) {
     const char *named = getenv("WEIR_DUCKDB");
     bool is_named = named && *named;
     void *library = is_named ? load_named(named) : load_from_usual_places();
@@ -135,6 +110,17 @@ weir_status weir_ingest__duck_load(weir_ingest__duck_api *out, weir_error *error
             error, "this source needs the DuckDB library, which cannot be loaded (%s); " HOW_TO_GET_IT,
             reason);
     }
-    weir_status status = find_functions(library, out, error);
-    return status ? status : check_version(out, error);
+    const char *missing = weir__find_functions(library, functions, sizeof functions / sizeof *functions, out);
+    if (missing)
+        return WEIR_INGEST__SOURCE_ERROR(error, "the DuckDB library lacks the function %s; " HOW_TO_GET_IT,
+                                         missing);
+    const char *version = out->library_version();
+    unsigned major = 0, minor = 0;
+    bool is_read = version && sscanf(version, "v%u.%u", &major, &minor) == 2;
+    if (is_read && ((major == 1 && minor >= 2) || major == 2))
+        return WEIR_OK;
+    return WEIR_INGEST__SOURCE_ERROR(
+        error,
+        "the DuckDB library has version %s, but weir reads with 1.2 or later of 1, or 2; " HOW_TO_GET_IT,
+        version ? version : "?");
 }

@@ -26,19 +26,6 @@ static void add_nulls(weir_ingest__sql *sql, const weir_ingest__csv_table *table
     }
 }
 
-/* The columns that folders' names give. */
-static void add_folder_columns(weir_ingest__sql *sql, const weir_ingest__csv_table *table) {
-    const weir_ingest__data_file *first = &table->files->files[0];
-    weir_ingest__sql_add(sql, ", hive_partitioning = %s", first->value_count > 0 ? "true" : "false");
-    for (size_t v = 0; v < first->value_count; v++) {
-        weir_ingest__sql_add(sql, v ? ", " : ", hive_types = {");
-        weir_ingest__sql_add_literal(sql, first->values[v].key);
-        weir_ingest__sql_add(sql, ": VARCHAR");
-    }
-    if (first->value_count > 0)
-        weir_ingest__sql_add(sql, "}");
-}
-
 static void add_csv_arguments(weir_ingest__sql *sql, const weir_ingest__csv_table *table) {
     weir_ingest__sql_add(sql, ", auto_detect = false, header = %s",
                          table->dialect.has_header ? "true" : "false");
@@ -57,6 +44,7 @@ static void add_csv_arguments(weir_ingest__sql *sql, const weir_ingest__csv_tabl
 }
 
 static void add_reader(weir_ingest__sql *sql, const weir_ingest__csv_table *table) {
+    const weir_ingest__data_file *first = &table->files->files[0];
     weir_ingest__sql_add(sql, table->files->is_csv ? "read_csv([" : "read_parquet([");
     for (size_t i = 0; i < table->files->file_count; i++) {
         weir_ingest__sql_add(sql, i ? ", " : "");
@@ -67,8 +55,13 @@ static void add_reader(weir_ingest__sql *sql, const weir_ingest__csv_table *tabl
         weir_ingest__sql_add(sql, ", union_by_name = true");
     if (table->files->is_csv)
         add_csv_arguments(sql, table);
-    add_folder_columns(sql, table);
-    weir_ingest__sql_add(sql, ")");
+    weir_ingest__sql_add(sql, ", hive_partitioning = %s", first->value_count > 0 ? "true" : "false");
+    for (size_t v = 0; v < first->value_count; v++) {
+        weir_ingest__sql_add(sql, v ? ", " : ", hive_types = {");
+        weir_ingest__sql_add_literal(sql, first->values[v].key);
+        weir_ingest__sql_add(sql, ": VARCHAR");
+    }
+    weir_ingest__sql_add(sql, first->value_count > 0 ? "})" : ")");
 }
 
 /* What the view says of the reader's columns: those of folders come last, with nulls and types. */

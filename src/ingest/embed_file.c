@@ -91,38 +91,33 @@ static weir_status take_line(line_reader *reader, const char *line, size_t size)
     return status;
 }
 
-/* Hands over the whole lines in the buffer and keeps what follows them. */
-static weir_status take_lines(line_reader *reader, bool is_end) {
-    size_t done = 0;
-    while (done < reader->size) {
-        const char *start = reader->buffer + done;
-        const char *end = memchr(start, '\n', reader->size - done);
-        if (!end && !is_end)
-            break;
-        size_t size = end ? (size_t)(end - start) : reader->size - done;
-        WEIR__TRY(take_line(reader, start, size));
-        done += size + (end ? 1 : 0);
-    }
-    memmove(reader->buffer, reader->buffer + done, reader->size - done);
-    reader->size -= done;
-    if (reader->size > LINE_MAX_SIZE)
-        return refuse_line(reader, "the next line is longer than 64 MiB", "");
-    return WEIR_OK;
-}
-
+/* Takes the whole lines of each piece, and keeps what follows them for the next one. */
 static weir_status read_pieces(line_reader *reader) {
     const file_embedder *self = reader->self;
     const weir_env *env = self->base.env;
     for (;;) {
         if (!weir__grow(env, (void **)&reader->buffer, &reader->capacity, reader->size + PIECE_SIZE, 1))
             return weir__out_of_memory(reader->error, WEIR_INGEST__EMBED_OPERATOR, reader->size + PIECE_SIZE);
-        ssize_t size = env->read(env->context, reader->file, reader->buffer + reader->size, PIECE_SIZE);
-        if (size < 0)
+        ssize_t got = env->read(env->context, reader->file, reader->buffer + reader->size, PIECE_SIZE);
+        if (got < 0)
             return weir__io_error(reader->error, WEIR_INGEST__EMBED_OPERATOR, "read", self->path);
-        reader->size += (size_t)size;
-        weir_status status = take_lines(reader, size == 0);
-        if (status || size == 0)
-            return status;
+        reader->size += (size_t)got;
+        size_t done = 0;
+        while (done < reader->size) {
+            const char *start = reader->buffer + done;
+            const char *end = memchr(start, '\n', reader->size - done);
+            if (!end && got > 0)
+                break;
+            size_t size = end ? (size_t)(end - start) : reader->size - done;
+            WEIR__TRY(take_line(reader, start, size));
+            done += size + (end ? 1 : 0);
+        }
+        memmove(reader->buffer, reader->buffer + done, reader->size - done);
+        reader->size -= done;
+        if (reader->size > LINE_MAX_SIZE)
+            return refuse_line(reader, "the next line is longer than 64 MiB", "");
+        if (got == 0)
+            return WEIR_OK;
     }
 }
 

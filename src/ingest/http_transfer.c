@@ -214,33 +214,27 @@ static request *next_ready(const transfer *all, uint64_t now_ns, int *wait_ms) {
     return NULL;
 }
 
-/* Fills the free slots; *wait_ms is how long to wait at most for something to happen. */
-static weir_status start_ready(transfer *all, int *wait_ms, weir_error *error) {
+/* Fills the free slots, waits for something to happen, and takes what has. */
+static weir_status run(transfer *all, weir_error *error) {
     weir_ingest__http_embedder *self = all->self;
     const weir_env *env = self->base.env;
-    *wait_ms = 1000;
-    for (uint32_t i = 0; i < self->concurrency; i++) {
-        if (self->slots[i].request)
-            continue;
-        request *r = next_ready(all, env->now_ns(env->context), wait_ms);
-        if (!r)
-            return WEIR_OK;
-        WEIR__TRY(start(all, &self->slots[i], r, error));
-    }
-    return WEIR_OK;
-}
-
-static weir_status run(transfer *all, weir_error *error) {
     while (all->done_count < all->request_count) {
-        int wait_ms, running, left;
-        WEIR__TRY(start_ready(all, &wait_ms, error));
-        CURLMcode code = curl_multi_perform(all->self->multi, &running);
+        int wait_ms = 1000 /* at most */, running, left;
+        for (uint32_t i = 0; i < self->concurrency; i++) {
+            if (self->slots[i].request)
+                continue;
+            request *r = next_ready(all, env->now_ns(env->context), &wait_ms);
+            if (!r)
+                break;
+            WEIR__TRY(start(all, &self->slots[i], r, error));
+        }
+        CURLMcode code = curl_multi_perform(self->multi, &running);
         if (code == CURLM_OK && WEIR__NARROW(uint32_t, running) == all->running)
-            code = curl_multi_poll(all->self->multi, NULL, 0, wait_ms, NULL);
+            code = curl_multi_poll(self->multi, NULL, 0, wait_ms, NULL);
         if (code != CURLM_OK)
             return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,
-                              "%s cannot be reached: %s", all->self->url, curl_multi_strerror(code));
-        for (CURLMsg *message; (message = curl_multi_info_read(all->self->multi, &left)) != NULL;) {
+                              "%s cannot be reached: %s", self->url, curl_multi_strerror(code));
+        for (CURLMsg *message; (message = curl_multi_info_read(self->multi, &left)) != NULL;) {
             http_slot *slot = NULL;
             if (message->msg != CURLMSG_DONE ||
                 curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&slot) != CURLE_OK ||

@@ -298,23 +298,6 @@ static void put_file(weir_json_writer *w, keeper *k, const char *path, const wei
     weir_json_end_object(w);
 }
 
-static void put_latest(weir_json_writer *w, const char *column, const weir_ingest__value *value) {
-    weir_json_pair_object(w, "latest");
-    weir_json_pair_text(w, "column", column);
-    weir_json_key(w, "value");
-    if (value->type == WEIR_INGEST__TIMESTAMP)
-        weir_json_array(w);
-    if (value->type == WEIR_INGEST__TEXT)
-        weir_json_text_n(w, value->text.data, value->text.size);
-    else if (value->type == WEIR_INGEST__NULL)
-        weir_json_null(w);
-    else
-        weir_json_int(w, value->integer);
-    if (value->type == WEIR_INGEST__TIMESTAMP)
-        weir_json_end_array(w);
-    weir_json_end_object(w);
-}
-
 static void put_table(weir_json_writer *w, keeper *k, const kept_table *table) {
     const weir_ingest__run_table *run = &table->run;
     weir_ingest__value latest = {.type = WEIR_INGEST__NULL};
@@ -343,8 +326,22 @@ static void put_table(weir_json_writer *w, keeper *k, const kept_table *table) {
             latest = part->latest.value;
     }
     weir_json_end_array(w);
-    if (!run->sql && table->time != WEIR_NONE && weir_ingest__run_can_be_latest(&latest))
-        put_latest(w, run->columns[table->time].name, &latest);
+    if (!run->sql && table->time != WEIR_NONE && weir_ingest__run_can_be_latest(&latest)) {
+        weir_json_pair_object(w, "latest");
+        weir_json_pair_text(w, "column", run->columns[table->time].name);
+        weir_json_key(w, "value");
+        if (latest.type == WEIR_INGEST__TIMESTAMP)
+            weir_json_array(w);
+        if (latest.type == WEIR_INGEST__TEXT)
+            weir_json_text_n(w, latest.text.data, latest.text.size);
+        else if (latest.type == WEIR_INGEST__NULL)
+            weir_json_null(w);
+        else
+            weir_json_int(w, latest.integer);
+        if (latest.type == WEIR_INGEST__TIMESTAMP)
+            weir_json_end_array(w);
+        weir_json_end_object(w);
+    }
     weir_json_end_object(w);
 }
 

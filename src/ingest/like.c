@@ -265,29 +265,22 @@ static weir_status check_edges(const weir_ingest__like *like, const weir_ingest_
     return WEIR_OK;
 }
 
-static weir_status check_tables(const weir_ingest__like *like, const weir_ingest__description *is,
-                                weir_error *error) {
-    const weir_store_info *was = earlier(like);
-    for (uint32_t t = 0; t < was->table_count; t++) {
-        const weir_table *table = &is->tables[t], *old = &was->tables[t];
-        if (t >= is->info.table_count || !is_same_text(table->name, old->name))
-            return misfit(like, error, "table %.100s is missing", old->name);
-        WEIR__TRY(check_columns(like, is, t, error));
-        if (!is_same_time(table, table->temporal_column, table->temporal_time, old, old->temporal_column,
-                          old->temporal_time))
-            return misfit(like, error, "the rows of table %.100s have another time", table->name);
-    }
-    for (uint32_t t = 0; t < was->table_count; t++)
-        WEIR__TRY(check_edges(like, is, t, error));
-    return WEIR_OK;
-}
-
 weir_status weir_ingest__like_check(const weir_ingest__like *like, weir_ingest__description *description,
                                     weir_error *error) {
     if (!like->store)
         return WEIR_OK;
     const weir_store_info *was = earlier(like), *is = &description->info;
-    WEIR__TRY(check_tables(like, description, error));
+    for (uint32_t t = 0; t < was->table_count; t++) {
+        const weir_table *table = &description->tables[t], *old = &was->tables[t];
+        if (t >= is->table_count || !is_same_text(table->name, old->name))
+            return misfit(like, error, "table %.100s is missing", old->name);
+        WEIR__TRY(check_columns(like, description, t, error));
+        if (!is_same_time(table, table->temporal_column, table->temporal_time, old, old->temporal_column,
+                          old->temporal_time))
+            return misfit(like, error, "the rows of table %.100s have another time", table->name);
+    }
+    for (uint32_t t = 0; t < was->table_count; t++)
+        WEIR__TRY(check_edges(like, description, t, error));
     if (is->table_count != was->table_count || is->table_column_count != was->table_column_count ||
         is->edge_count != was->edge_count)
         return misfit(like, error, "it has other tables, columns or foreign keys");

@@ -12,20 +12,12 @@
     "install MariaDB's client library (Debian: libmariadb3; Fedora: mariadb-connector-c), or name its file " \
     "with WEIR_MARIADB"
 
-static weir_status find_functions(void *library, weir_ingest__my_api *out, weir_error *error) {
+weir_status weir_ingest__my_load(weir_ingest__my_api *out, weir_error *error) {
     static const weir__function functions[] = {
 #define FUNCTION(result, name, parameters) {#name, offsetof(weir_ingest__my_api, name)},
         WEIR_INGEST__MY_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     };
-    const char *missing = weir__find_functions(library, functions, sizeof functions / sizeof *functions, out);
-    if (!missing)
-        return WEIR_OK;
-    return WEIR_INGEST__SOURCE_ERROR(
-        error, "the MariaDB client library lacks the function %s; " HOW_TO_GET_IT, missing);
-}
-
-weir_status weir_ingest__my_load(weir_ingest__my_api *out, weir_error *error) {
     const char *named = getenv("WEIR_MARIADB");
     bool is_named = named && *named;
     /* Never unloaded: it registers plugins and functions that run at the end of the process. */
@@ -38,7 +30,10 @@ weir_status weir_ingest__my_load(weir_ingest__my_api *out, weir_error *error) {
             error, "this source needs MariaDB's client library, which cannot be loaded (%s); " HOW_TO_GET_IT,
             reason);
     }
-    WEIR__TRY(find_functions(library, out, error));
+    const char *missing = weir__find_functions(library, functions, sizeof functions / sizeof *functions, out);
+    if (missing)
+        return WEIR_INGEST__SOURCE_ERROR(
+            error, "the MariaDB client library lacks the function %s; " HOW_TO_GET_IT, missing);
     /* The library prepares itself at its first use, which must not happen in two threads at once. */
     weir__process_lock();
     bool is_ready = out->mysql_server_init(0, NULL, NULL) == 0;

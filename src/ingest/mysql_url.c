@@ -40,12 +40,9 @@ static char cut(char **text, const char *at_any, char **rest) {
     return mark;
 }
 
-/* A name or an address. (The library takes some other characters for lists of hosts, and for plugins.) */
-static bool is_host(const char *text) {
-    return text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:%")] == 0;
-}
-
 static const char *read_host(char *text, weir_ingest__my_url *out) {
+    /* Those of a name or an address. (The library takes some others for lists of hosts, and for plugins.) */
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:%";
     char *rest;
     uint64_t port = 0;
     bool is_bracketed = *text == '[';
@@ -58,14 +55,7 @@ static const char *read_host(char *text, weir_ingest__my_url *out) {
         return "the port is no number from 1 to 65535";
     out->port = WEIR__NARROW(unsigned, port);
     out->host = *text ? text : NULL;
-    return decode(text) && is_host(text) ? NULL : "the host is no name and no address";
-}
-
-static const char *read_mode(const char *mode, weir_ingest__my_url *out) {
-    bool is_required = strcasecmp(mode, "required") == 0;
-    out->verifies_tls = strcasecmp(mode, "verify_identity") == 0;
-    out->needs_tls = is_required || out->verifies_tls;
-    return out->needs_tls ? NULL : "ssl-mode is neither required nor verify_identity";
+    return decode(text) && !text[strspn(text, plain)] ? NULL : "the host is no name and no address";
 }
 
 static const char *read_parameter(char *name, weir_ingest__my_url *out) {
@@ -79,8 +69,11 @@ static const char *read_parameter(char *name, weir_ingest__my_url *out) {
     char *value;
     if (cut(&name, "=", &value) != '=' || !decode(value) || !*value)
         return "what follows the ? is not name=value&name=value";
-    if (strcmp(name, "ssl-mode") == 0)
-        return read_mode(value, out);
+    if (strcmp(name, "ssl-mode") == 0) {
+        out->verifies_tls = strcasecmp(value, "verify_identity") == 0;
+        out->needs_tls = out->verifies_tls || strcasecmp(value, "required") == 0;
+        return out->needs_tls ? NULL : "ssl-mode is neither required nor verify_identity";
+    }
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (strcmp(name, files[i].name) == 0) {
             *files[i].to = value;

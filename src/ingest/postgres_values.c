@@ -258,27 +258,6 @@ const char *weir_ingest__pg_decode_binary(weir_ingest__pg_form form, const char 
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-/* A float's text is read to the nearest binary64; a real's (float4) first to binary32, which is what it is.
- */
-static const char *read_float(weir_ingest__pg_form form, const char *data, size_t size,
-                              weir_ingest__value *out) {
-    out->type = WEIR_INGEST__REAL;
-    if (!weir_ingest__parse_real(data, size, &out->real))
-        return malformed;
-    if (form == WEIR_INGEST__PG_FLOAT4)
-        out->real = (double)(float)out->real;
-    return NULL;
-}
-
-/* ISO text, as DateStyle ISO writes it; "infinity", "… BC" and five-digit years are none. */
-static const char *read_time(const char *data, size_t size, weir_ingest__value *out) {
-    out->type = WEIR_INGEST__TIMESTAMP;
-    if (strstr(data, "infinity"))
-        return infinite_time;
-    return weir_timestamp_parse(data, size, &out->integer) ? NULL
-                                                           : "is a time outside the years 0000 to 9999";
-}
-
 const char *weir_ingest__pg_decode_text(weir_ingest__pg_form form, const char *data, size_t size,
                                         weir_ingest__value *out) {
     if (decode_bytes(form == WEIR_INGEST__PG_UUID ? WEIR_INGEST__PG_TEXT : form, data, size, out))
@@ -295,12 +274,22 @@ const char *weir_ingest__pg_decode_text(weir_ingest__pg_form form, const char *d
                                                                                             : malformed;
     case WEIR_INGEST__PG_FLOAT4:
     case WEIR_INGEST__PG_FLOAT8:
-        return read_float(form, data, size, out);
+        out->type = WEIR_INGEST__REAL;
+        if (!weir_ingest__parse_real(data, size, &out->real))
+            return malformed;
+        if (form == WEIR_INGEST__PG_FLOAT4) /* a real, which is a binary32 */
+            out->real = (double)(float)out->real;
+        return NULL;
     case WEIR_INGEST__PG_NUMERIC:
         return weir_ingest__decimal_value(data, size, out) ? NULL : malformed;
     case WEIR_INGEST__PG_DATE:
     case WEIR_INGEST__PG_TIMESTAMP:
-        return read_time(data, size, out);
+        /* ISO text, as DateStyle ISO writes it; "infinity", "… BC" and five-digit years are none. */
+        out->type = WEIR_INGEST__TIMESTAMP;
+        if (strstr(data, "infinity"))
+            return infinite_time;
+        return weir_timestamp_parse(data, size, &out->integer) ? NULL
+                                                               : "is a time outside the years 0000 to 9999";
     default:
         return malformed;
     }

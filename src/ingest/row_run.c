@@ -186,11 +186,6 @@ static value_class class_of(const weir_ingest__value *value, int64_t *whole) {
     return CLASS_NULL;
 }
 
-static int compare_bytes(weir_ingest__bytes a, weir_ingest__bytes b) {
-    int order = memcmp(a.data, b.data, a.size < b.size ? a.size : b.size);
-    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
-}
-
 int weir_ingest__run_compare_values(const weir_ingest__value *a, const weir_ingest__value *b) {
     int64_t x = 0, y = 0;
     value_class of_a = class_of(a, &x), of_b = class_of(b, &y);
@@ -204,7 +199,10 @@ int weir_ingest__run_compare_values(const weir_ingest__value *a, const weir_inge
         return of_a < of_b ? -1 : 1;
     if (of_a == CLASS_REAL)
         return (a->real > b->real) - (a->real < b->real);
-    return of_a == CLASS_NULL ? 0 : compare_bytes(a->text, b->text);
+    if (of_a == CLASS_NULL)
+        return 0;
+    int order = memcmp(a->text.data, b->text.data, a->text.size < b->text.size ? a->text.size : b->text.size);
+    return order != 0 ? order : (a->text.size > b->text.size) - (a->text.size < b->text.size);
 }
 
 int weir_ingest__run_compare_rows(const weir_ingest__run_table *table, const weir_ingest__value *a,

@@ -211,29 +211,14 @@ static weir_status open_table(table_writer *w, weir_error *error) {
     return status;
 }
 
-static void release(table_writer *w) {
-    if (w->cursor)
-        w->cursor->close(w->cursor);
-    weir_ingest__run_writer_release(&w->out);
-    weir__release(w->env, w->table.key);
-    weir_ingest__catalog_release(&w->catalog);
-    weir_ingest__source_close(w->source);
-}
-
-static weir_status write_table(table_writer *w, weir_error *error) {
-    const weir_row_run_options *options = w->options;
-    if (!options->table || !options->write || (options->key_count > 0 && !options->key))
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, OPERATOR,
-                          "there is no table, no key, or nothing to write to");
-    WEIR__TRY(open_table(w, error));
-    return write_rows(w, error);
-}
-
 weir_status weir_row_run_write(const weir_env *env, const weir_row_run_options *given, weir_error *error) {
     weir_row_run_options options;
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_row_run_options, OPERATOR, error));
     if (options.columns)
         *options.columns = (weir_bytes){0};
+    if (!options.table || !options.write || (options.key_count > 0 && !options.key))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, OPERATOR,
+                          "there is no table, no key, or nothing to write to");
     table_writer w = {.env = weir__env_or_default(env), .options = &options};
     w.out = (weir_ingest__run_writer){.env = w.env,
                                       .table = &w.table,
@@ -244,9 +229,16 @@ weir_status weir_row_run_write(const weir_env *env, const weir_row_run_options *
                                       .context = options.context};
     weir_ingest__run_writer_init(&w.out);
     weir__floating kept = weir__enter_floating();
-    weir_status status = write_table(&w, error);
+    weir_status status = open_table(&w, error);
+    if (status == WEIR_OK)
+        status = write_rows(&w, error);
     weir__leave_floating(&kept);
-    release(&w);
+    if (w.cursor)
+        w.cursor->close(w.cursor);
+    weir_ingest__run_writer_release(&w.out);
+    weir__release(w.env, w.table.key);
+    weir_ingest__catalog_release(&w.catalog);
+    weir_ingest__source_close(w.source);
     if (options.columns && status != WEIR_OK)
         weir_bytes_release(options.columns);
     return status;

@@ -54,27 +54,22 @@ weir_status weir_ingest__schema_joined(weir__reader *r, const char *key, const w
 
 /* ---- Foreign keys ------------------------------------------------------------------------------ */
 
-/* The columns' names joined by "+". */
-static weir_status default_name(weir__reader *r, weir_ingest__schema_key *key) {
-    size_t size = 1;
-    char *name;
-    for (uint32_t i = 0; i < key->column_count; i++)
-        size += strlen(key->columns[i]) + 1;
-    WEIR__TRY(weir__reader_take(r, size, 1, &name));
-    key->name = name;
-    for (uint32_t i = 0; i < key->column_count; i++)
-        name = stpcpy(stpcpy(name, i == 0 ? "" : "+"), key->columns[i]);
-    return WEIR_OK;
-}
-
 static weir_status settle_key(weir__reader *r, weir_ingest__schema_key *key) {
     if (key->column_count < 1 || key->column_count > WEIR_INGEST__KEY_COLUMNS_MAX ||
         !weir_ingest__names_differ(key->columns, key->column_count))
         return weir__refuse(r, "columns", "must be 1 to %d different names", WEIR_INGEST__KEY_COLUMNS_MAX);
-    if (!key->name)
-        WEIR__TRY(default_name(r, key));
-    else if (*key->name == 0)
+    if (key->name && *key->name == 0)
         return weir__refuse(r, "name", "must not be empty");
+    if (!key->name) { /* it is the columns' names joined by "+" */
+        size_t size = 1;
+        char *name;
+        for (uint32_t i = 0; i < key->column_count; i++)
+            size += strlen(key->columns[i]) + 1;
+        WEIR__TRY(weir__reader_take(r, size, 1, &name));
+        key->name = name;
+        for (uint32_t i = 0; i < key->column_count; i++)
+            name = stpcpy(stpcpy(name, i == 0 ? "" : "+"), key->columns[i]);
+    }
     /* The parent's primary key if the schema names no columns of it. */
     const weir_ingest__schema_table *parent = weir_ingest__schema_find_table(r->context, key->table);
     if (!parent)
@@ -87,20 +82,6 @@ static weir_status settle_key(weir__reader *r, weir_ingest__schema_key *key) {
         key->to = parent->primary_key;
     else if (key->to_count != key->column_count || !weir_ingest__names_differ(key->to, key->to_count))
         return weir__refuse(r, "to", "must be as many different names as columns");
-    return WEIR_OK;
-}
-
-/* A key that is written at its column. */
-static weir_status read_column_key(weir__reader *r, const weir_ingest__schema_column *column,
-                                   weir_ingest__schema_key *key) {
-    const char **names;
-    weir_ingest__schema_name to;
-    WEIR__TRY(weir_ingest__schema_joined(r, "foreign_key", &column->written_key, r->family, &to));
-    WEIR__TRY(weir__reader_take(r, 2, sizeof *names, &names));
-    names[0] = column->name;
-    names[1] = to.column;
-    *key = (weir_ingest__schema_key){
-        .name = column->name, .columns = names, .column_count = 1, .table = to.table, .to = names + 1};
     return WEIR_OK;
 }
 
@@ -124,12 +105,20 @@ static size_t enter_key(weir__reader *r, uint32_t number) {
 static weir_status read_table_keys(weir__reader *r, weir_ingest__schema_table *table) {
     WEIR__TRY(weir__reader_take(r, (size_t)table->column_count + table->listed_key_count,
                                 sizeof *table->foreign_keys, &table->foreign_keys));
-    for (uint32_t c = 0; c < table->column_count; c++) {
-        if (!is_written(&table->columns[c].written_key))
+    for (uint32_t c = 0; c < table->column_count; c++) { /* those that are written at their columns */
+        const weir_ingest__schema_column *column = &table->columns[c];
+        const char **names;
+        weir_ingest__schema_name to;
+        if (!is_written(&column->written_key))
             continue;
-        size_t outer = enter_column(r, &table->columns[c]);
-        WEIR__TRY(read_column_key(r, &table->columns[c], &table->foreign_keys[table->foreign_key_count++]));
+        size_t outer = enter_column(r, column);
+        WEIR__TRY(weir_ingest__schema_joined(r, "foreign_key", &column->written_key, r->family, &to));
+        WEIR__TRY(weir__reader_take(r, 2, sizeof *names, &names));
         weir__leave(r, outer);
+        names[0] = column->name;
+        names[1] = to.column;
+        table->foreign_keys[table->foreign_key_count++] = (weir_ingest__schema_key){
+            .name = column->name, .columns = names, .column_count = 1, .table = to.table, .to = names + 1};
     }
     for (uint32_t i = 0; i < table->listed_key_count; i++) {
         size_t outer = enter_key(r, i);

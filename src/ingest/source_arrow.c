@@ -117,21 +117,6 @@ static weir_status get_schema(const arrow_table *table, struct ArrowArrayStream 
 
 /* ---- Columns --------------------------------------------------------------------------------- */
 
-static void describe_type(weir_ingest__arrow_column *column) {
-    const char *format = column->dictionary_format ? column->dictionary_format : column->format;
-    column->type = weir_ingest__arrow_type_of(format);
-    if (column->type.layout == WEIR_INGEST__ARROW_REFUSED)
-        column->refused = weir_ingest__arrow_type_name(format);
-    if (!column->dictionary_format)
-        return;
-    column->index = weir_ingest__arrow_type_of(column->format);
-    bool is_integer = column->index.layout == WEIR_INGEST__ARROW_FIXED && strlen(column->format) == 1 &&
-                      column->index.meaning == WEIR_INGEST__ARROW_NUMBER &&
-                      column->index.number != WEIR_INGEST__NUMBER_FLOAT;
-    if (!is_integer)
-        column->refused = "a dictionary whose indices are no integers";
-}
-
 static weir_status add_column(arrow_table *table, const struct ArrowSchema *from, weir_error *error) {
     weir_ingest__arrow_column *column = &table->columns[table->column_count];
     const char *name = from->name ? from->name : "";
@@ -150,8 +135,19 @@ static weir_status add_column(arrow_table *table, const struct ArrowSchema *from
             weir__arena_text(table->memory, from->dictionary->format, strlen(from->dictionary->format));
     if (table->memory->is_short)
         return no_memory(error);
-    describe_type(column);
-    if (from->dictionary && from->dictionary->dictionary)
+    const char *format = from->dictionary ? column->dictionary_format : column->format;
+    column->type = weir_ingest__arrow_type_of(format);
+    if (column->type.layout == WEIR_INGEST__ARROW_REFUSED)
+        column->refused = weir_ingest__arrow_type_name(format);
+    if (!from->dictionary)
+        return WEIR_OK;
+    column->index = weir_ingest__arrow_type_of(column->format);
+    bool is_integer = column->index.layout == WEIR_INGEST__ARROW_FIXED && strlen(column->format) == 1 &&
+                      column->index.meaning == WEIR_INGEST__ARROW_NUMBER &&
+                      column->index.number != WEIR_INGEST__NUMBER_FLOAT;
+    if (!is_integer)
+        column->refused = "a dictionary whose indices are no integers";
+    if (from->dictionary->dictionary)
         column->refused = "a dictionary in a dictionary";
     return WEIR_OK;
 }
@@ -170,13 +166,6 @@ static weir_status take_columns(arrow_table *table, const struct ArrowSchema *sc
     return status;
 }
 
-static bool is_same_column(const weir_ingest__arrow_column *column, const struct ArrowSchema *schema) {
-    const char *dictionary = schema->dictionary ? schema->dictionary->format : NULL;
-    return schema->name && strcmp(column->name, schema->name) == 0 &&
-           strcmp(column->format, schema->format) == 0 && !dictionary == !column->dictionary_format &&
-           (!dictionary || strcmp(column->dictionary_format, dictionary) == 0);
-}
-
 /* A stream that was opened later must have the columns of the first. */
 static weir_status compare_columns(const arrow_table *table, struct ArrowArrayStream *stream,
                                    weir_error *error) {
@@ -187,10 +176,17 @@ static weir_status compare_columns(const arrow_table *table, struct ArrowArraySt
     if (schema.n_children != table->column_count)
         status = weir_ingest__arrow_fail(error, table->given->name, NULL,
                                          "has other columns than when it was read first");
-    for (uint32_t i = 0; i < table->column_count && status == WEIR_OK; i++)
-        if (!is_same_column(&table->columns[i], schema.children[i]))
-            status = weir_ingest__arrow_fail(error, table->given->name, table->columns[i].name,
+    for (uint32_t i = 0; i < table->column_count && status == WEIR_OK; i++) {
+        const weir_ingest__arrow_column *was = &table->columns[i];
+        const struct ArrowSchema *is = schema.children[i];
+        const char *dictionary = is->dictionary ? is->dictionary->format : NULL;
+        bool is_same = is->name && strcmp(was->name, is->name) == 0 && strcmp(was->format, is->format) == 0 &&
+                       !dictionary == !was->dictionary_format &&
+                       (!dictionary || strcmp(was->dictionary_format, dictionary) == 0);
+        if (!is_same)
+            status = weir_ingest__arrow_fail(error, table->given->name, was->name,
                                              "has another name or type than when it was read first");
+    }
     schema.release(&schema);
     return status;
 }
@@ -332,13 +328,10 @@ typedef struct arrow_cursor {
     char *forms; /* of all columns that need some */
 } arrow_cursor;
 
-static bool owns_batches(const arrow_table *table) {
-    return table->given->open || !table->keeps;
-}
-
 static void drop_batch(arrow_cursor *cursor) {
-    if (owns_batches(cursor->table))
-        release_batch(cursor->table->env, cursor->batch);
+    const arrow_table *table = cursor->table;
+    if (table->given->open || !table->keeps) /* else the table has it still */
+        release_batch(table->env, cursor->batch);
     cursor->batch = NULL;
     cursor->row = 0;
 }

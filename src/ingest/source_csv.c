@@ -350,14 +350,6 @@ static bool to_value(const weir_ingest__csv_options *options, weir_ingest__csv_t
     }
 }
 
-static weir_status open_file(csv_cursor *self, weir_error *error) {
-    weir_ingest__csv_record header;
-    const weir_ingest__csv_table *table = self->table;
-    WEIR__TRY(weir_ingest__csv_open(self->base.memory.env, table->files->files[self->file].path,
-                                    &table->dialect, &self->reader, error));
-    return table->dialect.has_header ? weir_ingest__csv_next(self->reader, &header, error) : WEIR_OK;
-}
-
 static weir_status fill_row(csv_cursor *self, const weir_ingest__csv_record *record, weir_error *error) {
     const weir_ingest__csv_table *table = self->table;
     const weir_ingest__data_file *file = &table->files->files[self->file];
@@ -382,13 +374,18 @@ static weir_status fill_row(csv_cursor *self, const weir_ingest__csv_record *rec
 
 static weir_status next_row(weir_ingest__cursor *cursor, weir_ingest__rows *rows, weir_error *error) {
     csv_cursor *self = (csv_cursor *)cursor;
+    const weir_ingest__csv_table *table = self->table;
     weir_ingest__csv_record record = {0};
     *rows = (weir_ingest__rows){.cells = self->row};
     if (weir_ingest__table_is_interrupted(&self->source->base))
         return interrupted(self->source, error);
-    while (self->file < self->table->files->file_count) {
-        if (!self->reader)
-            WEIR__TRY(open_file(self, error));
+    while (self->file < table->files->file_count) {
+        if (!self->reader) {
+            WEIR__TRY(weir_ingest__csv_open(cursor->memory.env, table->files->files[self->file].path,
+                                            &table->dialect, &self->reader, error));
+            if (table->dialect.has_header)
+                WEIR__TRY(weir_ingest__csv_next(self->reader, &record, error));
+        }
         WEIR__TRY(weir_ingest__csv_next(self->reader, &record, error));
         if (record.field_count > 0) {
             rows->row_count = 1;

@@ -156,15 +156,6 @@ static weir_status fork_session(weir_ingest__source *source, weir_ingest__source
 /* ---- Scans and queries ----------------------------------------------------------------------- */
 
 /* Parts are ranges of rowid; the first has no lower end and the last no upper one. */
-static void add_range(weir_ingest__sql *sql, uint64_t rows, uint32_t part, uint32_t part_count) {
-    uint64_t first = (uint64_t)((unsigned __int128)rows * part / part_count);
-    uint64_t end = (uint64_t)((unsigned __int128)rows * (part + 1) / part_count);
-    if (part > 0)
-        weir_ingest__sql_add(sql, " WHERE rowid >= %llu", (unsigned long long)first);
-    if (part + 1 < part_count)
-        weir_ingest__sql_add(sql, "%s rowid < %llu", part > 0 ? " AND" : " WHERE", (unsigned long long)end);
-}
-
 static void add_scan(weir_ingest__sql *sql, const weir_ingest__catalog_table *table, const uint32_t *columns,
                      uint32_t column_count, uint32_t part, uint32_t part_count) {
     const weir_ingest__duck_table *detail = table->detail;
@@ -174,10 +165,18 @@ static void add_scan(weir_ingest__sql *sql, const weir_ingest__catalog_table *ta
         weir_ingest__sql_add_identifier(sql, table->columns[columns[i]].name);
     }
     weir_ingest__sql_add(sql, "%s FROM %s", column_count == 0 ? "1" : "", table->sql_name);
-    if (detail->shared_rows > 0)
-        add_range(sql, detail->shared_rows, part, part_count);
-    else if (part > 0)
+    if (detail->shared_rows > 0) {
+        unsigned __int128 rows = detail->shared_rows;
+        uint64_t first = (uint64_t)(rows * part / part_count);
+        uint64_t end = (uint64_t)(rows * (part + 1) / part_count);
+        if (part > 0)
+            weir_ingest__sql_add(sql, " WHERE rowid >= %llu", (unsigned long long)first);
+        if (part + 1 < part_count)
+            weir_ingest__sql_add(sql, "%s rowid < %llu", part > 0 ? " AND" : " WHERE",
+                                 (unsigned long long)end);
+    } else if (part > 0) {
         weir_ingest__sql_add(sql, " WHERE false");
+    }
 }
 
 static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,

@@ -135,15 +135,6 @@ static weir_status take_snapshot(weir_ingest__pg_session *session, weir_error *e
                : weir_ingest__pg_fail(error, session, NULL, "cannot take a snapshot of the database");
 }
 
-static weir_status import_snapshot(weir_ingest__pg_session *session, weir_error *error) {
-    char statement[128];
-    WEIR__TRY(begin(session, error));
-    snprintf(statement, sizeof statement, "SET TRANSACTION SNAPSHOT '%s'", session->snapshot);
-    if (!weir_ingest__pg_run(session, statement))
-        return weir_ingest__pg_fail(error, session, NULL, "cannot read from the exported snapshot");
-    return WEIR_OK;
-}
-
 /* ---- The search path ------------------------------------------------------------------------- */
 
 /* The schemas that have tables, for a message. */
@@ -259,6 +250,7 @@ static weir_status open_session(const weir_env *env, const weir_ingest__source_o
 static weir_status fork_session(weir_ingest__source *source, weir_ingest__source **out, weir_error *error) {
     const weir_ingest__pg_session *origin = (const weir_ingest__pg_session *)source;
     weir_ingest__pg_session *session;
+    char statement[128];
     *out = NULL;
     if (!origin->snapshot[0])
         return WEIR_OK;
@@ -269,7 +261,10 @@ static weir_status fork_session(weir_ingest__source *source, weir_ingest__source
     session->can_copy = origin->can_copy;
     session->has_savepoints = origin->has_savepoints;
     session->can_share = origin->can_share;
-    status = import_snapshot(session, error);
+    snprintf(statement, sizeof statement, "SET TRANSACTION SNAPSHOT '%s'", session->snapshot);
+    status = begin(session, error);
+    if (!status && !weir_ingest__pg_run(session, statement))
+        status = weir_ingest__pg_fail(error, session, NULL, "cannot read from the exported snapshot");
     session->base.silence_ns = source->silence_ns;
     return weir_ingest__source_give(&session->base, status, out);
 }

@@ -60,19 +60,6 @@ void weir_ingest__text_sets_release(const weir_env *env, weir_ingest__part *part
     part->text_set_count = part->text_set_capacity = 0;
 }
 
-/* Where the groups begin. */
-static void count_groups(weir_ingest__text_set *set) {
-    for (uint32_t i = 0; i < set->count; i++) {
-        uint32_t g = group_of(set->strings[i]);
-        set->starts[g + 1]++;
-        set->copy_starts[g + 1] += copy_size(set->strings[i]);
-    }
-    for (uint32_t g = 0; g < GROUPS; g++) {
-        set->starts[g + 1] += set->starts[g];
-        set->copy_starts[g + 1] += set->copy_starts[g];
-    }
-}
-
 /* Texts are read in the order in which they lie, and each group is written from its beginning to its end: of
  * what lies in a file, one page per group is in use, and not all of it. */
 static void fill_groups(weir__spill *spill, weir_ingest__text_set *set) {
@@ -104,7 +91,15 @@ static bool put_aside(const weir_ingest__context *context, weir_ingest__part *pa
     bool has_memory = set->strings && set->grouped;
     if (has_memory) {
         memcpy(set->strings, part->texts.strings, set->count * sizeof *set->strings);
-        count_groups(set);
+        for (uint32_t i = 0; i < set->count; i++) {
+            uint32_t g = group_of(set->strings[i]);
+            set->starts[g + 1]++;
+            set->copy_starts[g + 1] += copy_size(set->strings[i]);
+        }
+        for (uint32_t g = 0; g < GROUPS; g++) { /* where the groups begin */
+            set->starts[g + 1] += set->starts[g];
+            set->copy_starts[g + 1] += set->copy_starts[g];
+        }
         set->copies = weir__allocate(env, 1, (size_t)set->copy_starts[GROUPS]);
     }
     if (!has_memory || !set->copies) {

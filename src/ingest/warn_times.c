@@ -157,32 +157,6 @@ static weir_status warn_of_table(weir_ingest__context *context, const weir_inges
 
 /* ---- Rows, seeds, statistics ------------------------------------------------------------------- */
 
-static void warn_of_rows(weir_ingest__context *context, const weir_ingest__tasks *tasks, uint32_t t) {
-    const weir_ingest__table *table = &tasks->ordered->tables[t];
-    uint64_t without = 0;
-    for (uint32_t r = 0; r < table->row_count; r++)
-        without += weir_ingest__row_time(tasks->linked, t, r) == WEIR_TIME_ALWAYS ? 1 : 0;
-    if (without > 0)
-        weir_ingest__warn(context, "rows_without_time", table->plan->name, NULL, NULL,
-                          "%llu of %u rows of %s have no time (%s), so every seed sees them",
-                          (unsigned long long)without, table->row_count, table->plan->name,
-                          table->plan->temporal.time == WEIR_NONE ? "it is null"
-                                                                  : "no row on the way, or null there");
-}
-
-static void warn_of_seeds(weir_ingest__context *context, const weir_ingest__task *task) {
-    const weir_ingest__schema_task *schema = task->plan->schema;
-    if (task->early == 0 || schema->before_anchor != WEIR_BEFORE_ANCHOR_KEEP)
-        return;
-    weir_ingest__warn(
-        context, "seeds_before_anchor", NULL, NULL, schema->name,
-        "%llu of %llu seeds of task %s are observed before their row of %s exists, and see nothing of it; "
-        "say \"before_anchor\": \"show_known\" (its columns are known from their known_at on) or \"move\" "
-        "(observe it when it exists)",
-        (unsigned long long)task->early, (unsigned long long)task->seed_count, schema->name,
-        schema->anchor_table);
-}
-
 static void warn_of_statistics(weir_ingest__context *context, const weir_ingest__tasks *tasks) {
     const weir_ingest__plan *plan = tasks->plan;
     int64_t end = 0;
@@ -212,11 +186,32 @@ weir_status weir_ingest__warn_of_times(weir_ingest__context *context, const weir
     for (uint32_t t = 0; t < plan->table_count; t++)
         if (tasks->ordered->tables[t].row_count > 0 && !has_time(&plan->tables[t]))
             WEIR__TRY(warn_of_table(context, tasks, t, has_median ? &median : NULL, error));
-    for (uint32_t t = 0; t < plan->table_count; t++)
-        if (has_time(&plan->tables[t]))
-            warn_of_rows(context, tasks, t);
-    for (uint32_t i = 0; i < plan->task_count; i++)
-        warn_of_seeds(context, &tasks->list[i]);
+    for (uint32_t t = 0; t < plan->table_count; t++) {
+        const weir_ingest__table *table = &tasks->ordered->tables[t];
+        uint64_t without = 0;
+        if (!has_time(table->plan))
+            continue;
+        for (uint32_t r = 0; r < table->row_count; r++)
+            without += weir_ingest__row_time(tasks->linked, t, r) == WEIR_TIME_ALWAYS ? 1 : 0;
+        if (without > 0)
+            weir_ingest__warn(context, "rows_without_time", table->plan->name, NULL, NULL,
+                              "%llu of %u rows of %s have no time (%s), so every seed sees them",
+                              (unsigned long long)without, table->row_count, table->plan->name,
+                              table->plan->temporal.time == WEIR_NONE ? "it is null"
+                                                                      : "no row on the way, or null there");
+    }
+    for (uint32_t i = 0; i < plan->task_count; i++) {
+        const weir_ingest__task *task = &tasks->list[i];
+        const weir_ingest__schema_task *schema = task->plan->schema;
+        if (task->early > 0 && schema->before_anchor == WEIR_BEFORE_ANCHOR_KEEP)
+            weir_ingest__warn(
+                context, "seeds_before_anchor", NULL, NULL, schema->name,
+                "%llu of %llu seeds of task %s are observed before their row of %s exists, and see nothing "
+                "of it; say \"before_anchor\": \"show_known\" (its columns are known from their known_at on) "
+                "or \"move\" (observe it when it exists)",
+                (unsigned long long)task->early, (unsigned long long)task->seed_count, schema->name,
+                schema->anchor_table);
+    }
     if (!weir_ingest__like_is_open(plan->like) && !statistics->has_until)
         warn_of_statistics(context, tasks);
     return WEIR_OK;

@@ -61,9 +61,10 @@ static void *keep(weir_run *run, const void *from, size_t size) {
     return copy && size > 0 ? memcpy(copy, from, size) : copy; /* `from` may be NULL else */
 }
 
-/* Copies what the options point to and is used after opening. */
-static weir_status keep_options(weir_run *run, weir_error *error) {
+static weir_status open_run(weir_run *run, weir_error *error) {
     weir_run_options *o = &run->options;
+    WEIR__TRY(weir_pipeline__run_settle(o, error));
+    /* What they point to and is used after opening is copied. */
     bool has_token = o->token != NULL;
     o->token_size = has_token ? o->token_size : WEIR_TOKEN_SIZE;
     o->token = keep(run, has_token ? o->token : weir_manifest_describe(o->manifest)->token, o->token_size);
@@ -73,24 +74,17 @@ static weir_status keep_options(weir_run *run, weir_error *error) {
     if (run->kept.is_short)
         return weir__out_of_memory(error, operator_name, 0);
     WEIR__TRY(weir_pipeline__run_files_open(&run->files, run->env, o, error));
-    if (!run->files.resume)
-        return WEIR_OK;
-    WEIR__TRY(weir_pipeline__run_files_read(&run->files, run->env, &run->resumed, &o->state_size, error));
-    o->state = run->resumed;
-    return WEIR_OK;
-}
-
-static weir_status open_run(weir_run *run, weir_error *error) {
-    const weir_run_options *o = &run->options;
-    WEIR__TRY(weir_pipeline__run_settle(&run->options, error));
-    WEIR__TRY(keep_options(run, error));
-    WEIR__TRY(weir_pipeline__loader_open(&run->loader, run->env, &run->options, error));
-    if (o->state) /* it was read before */
+    if (run->files.resume) {
+        WEIR__TRY(weir_pipeline__run_files_read(&run->files, run->env, &run->resumed, &o->state_size, error));
+        o->state = run->resumed;
+    }
+    WEIR__TRY(weir_pipeline__loader_open(&run->loader, run->env, o, error));
+    if (o->state) /* the loader has read it before */
         WEIR__TRY(weir_checkpoint_read(o->state, o->state_size, &run->from, error));
     run->measured = weir__allocate_zero(run->env, run->loader.lane_count, sizeof *run->measured);
     if (!run->measured)
         return weir__out_of_memory(error, operator_name, run->loader.lane_count * sizeof *run->measured);
-    if (run->options.device)
+    if (o->device)
         weir_pipeline__staging_measure(&run->loader);
     WEIR__TRY(weir_pipeline__memory_plan(run->env, &run->loader.need, o->memory_limit,
                                          weir_manifest_describe(o->manifest)->token, &run->plan, error));
@@ -428,21 +422,9 @@ static weir_status verify(weir_run *run, const weir_taken *taken, weir_error *er
     return status;
 }
 
-/* Checks a batch and records it: then it is the consumer's. */
-static weir_status hand_over(weir_run *run, const weir_taken *taken, weir_error *error) {
-    weir_status status = run->options.read_back ? verify(run, taken, error) : WEIR_OK;
-    if (status == WEIR_OK && run->trace)
-        status = record_step(run, taken, error);
-    run->is_lost = status != WEIR_OK;
-    run->lost_step = taken->step;
-    run->given += status == WEIR_OK;
-    if (status != WEIR_OK)
-        (void)!weir_run_release(run, taken, 0, NULL);
-    return status;
-}
-
-/* Batches that are on the device already are not given after a failure: what comes after a batch that was
- * lost, or is not in the trace, is not the run any more. */
+/* Gives the next batch, after it was checked and recorded. Batches that are on the device already are not
+ * given after a failure: what comes after a batch that was lost, or is not in the trace, is not the run any
+ * more. */
 static weir_status take_next(weir_run *run, bool waits, weir_taken *out, bool *is_ready, weir_error *error) {
     WEIR__TRY(weir_run_start(run, error));
     bool is_here = !is_elsewhere(run);
@@ -459,7 +441,18 @@ static weir_status take_next(weir_run *run, bool waits, weir_taken *out, bool *i
                              : weir_pipeline__loader_next(&run->loader, waits, out, is_ready, error);
     if (status != WEIR_OK || !*is_ready)
         return status;
-    return out->batch ? hand_over(run, out, error) : finish(run, error);
+    if (!out->batch)
+        return finish(run, error);
+    if (run->options.read_back)
+        status = verify(run, out, error);
+    if (status == WEIR_OK && run->trace)
+        status = record_step(run, out, error);
+    run->is_lost = status != WEIR_OK;
+    run->lost_step = out->step;
+    run->given += status == WEIR_OK;
+    if (status != WEIR_OK)
+        (void)!weir_run_release(run, out, 0, NULL);
+    return status;
 }
 
 static weir_status take_measured(weir_run *run, bool waits, weir_taken *out, bool *is_ready,
@@ -518,9 +511,20 @@ const char *weir_run_stage_name(weir_run_stage stage) {
     return (unsigned)stage < WEIR_RUN_STAGES ? names[stage] : "unknown";
 }
 
-static void measure_stages(const weir_run *run, const weir_worker_metrics *workers, weir_run_metrics *out) {
+void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_metrics *workers) {
     const weir_pipeline__loader *loader = &run->loader;
     const weir_pipeline__staging *staging = &run->staging;
+    const weir_prefetch *prefetch = weir_pipeline__loader_prefetch(loader);
+    *out = (weir_run_metrics){.prefetch = {.workers = loader->lane_count},
+                              .compact_bytes = staging->compact_bytes,
+                              .tensor_bytes = staging->tensor_bytes,
+                              .read_back = run->verified,
+                              .unpinned_bytes = staging->unpinned_bytes};
+    memset(run->measured, 0, loader->lane_count * sizeof *run->measured);
+    if (prefetch)
+        weir_prefetch_measure(prefetch, &out->prefetch, run->measured);
+    if (workers)
+        memcpy(workers, run->measured, loader->lane_count * sizeof *workers);
     weir_stage_metrics *read = &out->stages[WEIR_RUN_READ], *build = &out->stages[WEIR_RUN_BUILD];
     weir_stage_metrics *use = &out->stages[WEIR_RUN_CONSUME];
     for (size_t i = 0; i < run->options.store_count; i++) { /* while they build: a part of that time */
@@ -533,8 +537,8 @@ static void measure_stages(const weir_run *run, const weir_worker_metrics *worke
     build->busy_ns = atomic_load(&loader->build_ns);
     build->room = loader->lane_count * run->options.buffer_size;
     for (uint32_t i = 0; i < out->prefetch.workers; i++) {
-        build->room_wait_ns += workers[i].wait_ns;
-        build->queued += workers[i].occupied;
+        build->room_wait_ns += run->measured[i].wait_ns;
+        build->queued += run->measured[i].occupied;
     }
     out->stages[WEIR_RUN_TRANSFORM] = (weir_stage_metrics){.batches = atomic_load(&loader->transformed),
                                                            .busy_ns = atomic_load(&loader->transform_ns)};
@@ -554,21 +558,6 @@ static void measure_stages(const weir_run *run, const weir_worker_metrics *worke
     use->queued = 0;
     for (uint32_t i = 0; i < staging->depth; i++)
         use->queued += atomic_load(&staging->places[i].state) == WEIR_PIPELINE__PLACE_HELD;
-}
-
-void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_metrics *workers) {
-    const weir_prefetch *prefetch = weir_pipeline__loader_prefetch(&run->loader);
-    *out = (weir_run_metrics){.prefetch = {.workers = run->loader.lane_count},
-                              .compact_bytes = run->staging.compact_bytes,
-                              .tensor_bytes = run->staging.tensor_bytes,
-                              .read_back = run->verified,
-                              .unpinned_bytes = run->staging.unpinned_bytes};
-    memset(run->measured, 0, run->loader.lane_count * sizeof *run->measured);
-    if (prefetch)
-        weir_prefetch_measure(prefetch, &out->prefetch, run->measured);
-    if (workers)
-        memcpy(workers, run->measured, run->loader.lane_count * sizeof *workers);
-    measure_stages(run, run->measured, out);
 }
 
 weir_status weir_run_tables(const weir_run *run, const weir_store *store, weir_tables *out,

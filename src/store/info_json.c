@@ -85,18 +85,6 @@ static void put_edge(weir_json_writer *w, const weir_store *store, const weir_ed
     weir_json_end_object(w);
 }
 
-static void put_link(weir_json_writer *w, const weir_store_info *info, const weir_link *link) {
-    weir_json_pair_text(w, "destination_table", info->tables[link->table].name);
-    weir_json_pair_uint(w, "lists", link->lists);
-    weir_json_pair_uint(w, "late", link->late);
-    weir_json_pair_uint(w, "repeated", link->repeated);
-    if (link->edge == WEIR_NONE)
-        return;
-    const weir_edge *edge = &info->edges[link->edge];
-    const char *const names[] = {info->tables[edge->table].name, edge->name};
-    weir_json_pair_texts(w, "popularity", names, 2);
-}
-
 static void put_task(weir_json_writer *w, const weir_store_info *info, uint32_t number) {
     const weir_task *task = &info->tasks[number];
     weir_json_object(w);
@@ -130,8 +118,18 @@ static void put_task(weir_json_writer *w, const weir_store_info *info, uint32_t 
         weir_json_pair_uint(w, "observed_column_idx", task->observed_column);
         weir_json_pair_uint(w, "labels", task->labels.count);
     }
-    if (task->link.is_link)
-        put_link(w, info, &task->link);
+    const weir_link *link = &task->link;
+    if (link->is_link) {
+        weir_json_pair_text(w, "destination_table", info->tables[link->table].name);
+        weir_json_pair_uint(w, "lists", link->lists);
+        weir_json_pair_uint(w, "late", link->late);
+        weir_json_pair_uint(w, "repeated", link->repeated);
+    }
+    if (link->is_link && link->edge != WEIR_NONE) {
+        const weir_edge *edge = &info->edges[link->edge];
+        const char *const names[] = {info->tables[edge->table].name, edge->name};
+        weir_json_pair_texts(w, "popularity", names, 2);
+    }
     if (!task->is_cell)
         put_values(w, &info->columns[task->column], task->stype);
     weir_json_end_object(w);

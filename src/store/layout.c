@@ -52,13 +52,6 @@ bool weir_store__stype_can_be_target(weir_stype stype) {
 #define TARGET(id, number, name, value, can_be_target) TARGET_##can_be_target(name)
 const char *const weir_store__targets = &WEIR_STYPES(TARGET)[2];
 
-static uint32_t slot_size_of(weir_stype stype) {
-#define SIZE(id, size, ...) size,
-    static const uint32_t sizes[] = {WEIR_VALUES(SIZE)};
-#undef SIZE
-    return sizes[weir_value_of(stype)];
-}
-
 weir_column weir_store__task_column(const char *name, uint32_t task, weir_stype stype) {
     return (weir_column){.name = name,
                          .description = "",
@@ -129,21 +122,15 @@ bool weir_store__names_target(const weir_store_info *info, const weir_task *task
 
 /* Places the columns' slots of one size; returns the offset after them. */
 static uint64_t place_slots(weir_column *columns, uint32_t count, uint32_t size, uint64_t offset) {
+#define SIZE(id, size, ...) size,
+    static const uint32_t sizes[] = {WEIR_VALUES(SIZE)};
+#undef SIZE
     for (uint32_t i = 0; i < count; i++)
-        if (slot_size_of(columns[i].stype) == size) {
+        if (sizes[weir_value_of(columns[i].stype)] == size) {
             columns[i].slot = WEIR__NARROW(uint32_t, offset);
             offset += size;
         }
     return offset;
-}
-
-static uint64_t place_bits(weir_column *columns, uint32_t count) {
-    uint32_t bit = 0;
-    for (uint32_t i = 0; i < count; i++)
-        columns[i].null_bit = bit++;
-    for (uint32_t i = 0; i < count; i++)
-        columns[i].bool_bit = weir_value_of(columns[i].stype) == WEIR_VALUE_TRUTH ? bit++ : WEIR_NONE;
-    return bit;
 }
 
 /* Where a time lies that is a column, a stored time, or none. */
@@ -168,7 +155,12 @@ bool weir_store__layout_record(weir_table *table, weir_column *columns, weir_edg
         edges[i].parent_slot = WEIR__NARROW(uint32_t, offset);
     uint64_t alignment = after_times > 0 ? 8 : offset > 0 ? 4 : 1;
     table->bits_offset = WEIR__NARROW(uint32_t, offset);
-    offset += weir__align(place_bits(columns, table->column_count), 8) / 8;
+    uint32_t bit = 0;
+    for (uint32_t i = 0; i < table->column_count; i++)
+        columns[i].null_bit = bit++;
+    for (uint32_t i = 0; i < table->column_count; i++)
+        columns[i].bool_bit = weir_value_of(columns[i].stype) == WEIR_VALUE_TRUTH ? bit++ : WEIR_NONE;
+    offset += weir__align(bit, 8) / 8;
     table->stride = WEIR__NARROW(uint32_t, weir__align(offset, alignment));
     table->time_offset = slot_of_time(table, columns, table->temporal_column, table->temporal_time);
     for (uint32_t i = 0; i < table->column_count; i++)

@@ -105,19 +105,6 @@ static bool put_given(const composer *c, const char *key) {
     return true;
 }
 
-/* A preset stands for the order of NextBatch_v2; without one the samples are mixed better. */
-static void put_data(const composer *c) {
-    weir_json_writer *w = c->w;
-    weir_json_pair_object(w, "data");
-    if (c->settings->preset) {
-        weir_json_pair_text(w, "preset", c->settings->preset);
-    } else {
-        weir_json_pair_text(w, "intra_block", "feistel_v1");
-        weir_json_pair_bool(w, "rotate", true);
-    }
-    weir_json_end_object(w);
-}
-
 /* Whether rows of a cell task's table show nothing but their label, keys left out. */
 static bool shows_label_alone(const weir_store_info *info, const weir_task *task) {
     const weir_table *table = &info->tables[task->anchor_table];
@@ -167,8 +154,16 @@ static weir_status compose(const composer *c) {
             if (has_seeds(&c->info->tasks[i], split))
                 WEIR__TRY(put_dataset(c, &c->info->tasks[i], split));
     weir_json_end_object(w);
-    if (!put_given(c, "data") && !c->settings->given)
-        put_data(c);
+    if (!put_given(c, "data") && !c->settings->given) {
+        weir_json_pair_object(w, "data");
+        if (c->settings->preset) { /* it stands for the order of NextBatch_v2 */
+            weir_json_pair_text(w, "preset", c->settings->preset);
+        } else { /* the samples are mixed better */
+            weir_json_pair_text(w, "intra_block", "feistel_v1");
+            weir_json_pair_bool(w, "rotate", true);
+        }
+        weir_json_end_object(w);
+    }
     if (!put_given(c, "batch") && !c->settings->given)
         put_batch(c);
     (void)put_given(c, "accountant");

@@ -220,28 +220,23 @@ static size_t write_frame(const weir_store__writer *writer, uint64_t end,
     return size;
 }
 
-static void append_tail(weir_store__writer *writer) {
-    uint8_t header[WEIR_STORE__TAIL_HEADER_SIZE] = {0};
-    if (writer->value_count == 0)
-        return;
-    memcpy(header, WEIR_STORE__TAIL_MAGIC, 8);
-    weir__store32(header + 8, WEIR_STORE__TAIL_VERSION);
-    weir__store32(header + 12, WEIR__SUBTREE_SIZE);
-    weir__store64(header + 16, writer->value_count);
-    append(writer, header, sizeof header);
-    append(writer, writer->values, writer->value_count * WEIR__SUBTREE_VALUE);
-    append_zeros_to(writer, weir__align(writer->position, WEIR_STORE__PAGE));
-}
-
 weir_status weir_store__writer_finish(weir_store__writer *writer, uint8_t store_hash[WEIR_HASH_SIZE],
                                       uint64_t *file_size, weir_error *error) {
-    uint8_t frame[WEIR_STORE__FRAME_MOST];
+    uint8_t frame[WEIR_STORE__FRAME_MOST], tail[WEIR_STORE__TAIL_HEADER_SIZE] = {0};
     if (writer->section < WEIR_STORE__SECTIONS_LEAST)
         weir_store__writer_begin(writer, WEIR_STORE__SECTIONS_LEAST);
     end_section(writer);
     uint64_t end = writer->position;
     assert(end % WEIR_STORE__PAGE == 0 && "sections end inside of a page");
-    append_tail(writer);
+    if (writer->value_count > 0) { /* the block hashes */
+        memcpy(tail, WEIR_STORE__TAIL_MAGIC, 8);
+        weir__store32(tail + 8, WEIR_STORE__TAIL_VERSION);
+        weir__store32(tail + 12, WEIR__SUBTREE_SIZE);
+        weir__store64(tail + 16, writer->value_count);
+        append(writer, tail, sizeof tail);
+        append(writer, writer->values, writer->value_count * WEIR__SUBTREE_VALUE);
+        append_zeros_to(writer, weir__align(writer->position, WEIR_STORE__PAGE));
+    }
     flush(writer);
     weir_status status = writer->status;
     size_t frame_size = write_frame(writer, end, frame);

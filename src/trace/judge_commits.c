@@ -48,19 +48,6 @@ static bool is_state(const weir_cbor_value *state) {
     return is_whole;
 }
 
-/* Writes the commit's hash of a state: SHA-256(CBOR(["tmmu_commit_v1", plan_hash, t])). */
-static void hash_commit(const weir_cbor_value *state, uint64_t t, uint8_t hash[WEIR_HASH_SIZE]) {
-    uint8_t buffer[96];
-    weir_cbor_value plan = weir_trace__get(state, "plan_hash");
-    weir_cbor_writer w;
-    weir_cbor_writer_fixed(&w, buffer, sizeof buffer);
-    weir_cbor_array(&w, 3);
-    weir_cbor_text(&w, "tmmu_commit_v1");
-    weir_cbor_bytes(&w, plan.data, WEIR_HASH_SIZE);
-    weir_cbor_uint(&w, t);
-    weir__sha256_of(w.data, w.size, hash);
-}
-
 static bool is_hash(const char *field, const uint8_t recorded[WEIR_HASH_SIZE],
                     const uint8_t hash[WEIR_HASH_SIZE], weir__difference *found) {
     char was[2 * WEIR_HASH_SIZE + 1], is[2 * WEIR_HASH_SIZE + 1];
@@ -73,7 +60,8 @@ static bool is_hash(const char *field, const uint8_t recorded[WEIR_HASH_SIZE],
 
 static bool is_of_its_step(const weir_trace__commits *m, const weir_trace_record *record,
                            const weir_cbor_value *state, weir__difference *found) {
-    uint8_t hash[WEIR_HASH_SIZE];
+    uint8_t hash[WEIR_HASH_SIZE], buffer[96];
+    weir_cbor_writer w;
     uint64_t t = record->t;
     if (!m->is_due || m->committed + 1 != m->steps)
         return differs(found, "memory", "recorded",
@@ -88,7 +76,14 @@ static bool is_of_its_step(const weir_trace__commits *m, const weir_trace_record
     weir__sha256_of(state->item, weir_cbor_size(state), hash);
     if (!is_hash("visibility_hash", record->visibility_hash, hash, found))
         return false;
-    hash_commit(state, t, hash);
+    /* The state's: SHA-256(CBOR(["tmmu_commit_v1", plan_hash, t])). */
+    weir_cbor_value plan = weir_trace__get(state, "plan_hash");
+    weir_cbor_writer_fixed(&w, buffer, sizeof buffer);
+    weir_cbor_array(&w, 3);
+    weir_cbor_text(&w, "tmmu_commit_v1");
+    weir_cbor_bytes(&w, plan.data, WEIR_HASH_SIZE);
+    weir_cbor_uint(&w, t);
+    weir__sha256_of(w.data, w.size, hash);
     if (!is_hash("state_hash", record->state_hash, hash, found))
         return false;
     if (m->has_digest && record->contents && memcmp(record->contents, m->digest, sizeof m->digest) != 0)
@@ -98,24 +93,9 @@ static bool is_of_its_step(const weir_trace__commits *m, const weir_trace_record
 
 /* ---- After another ----------------------------------------------------------------------------- */
 
-static bool is_next_arena(const weir_cbor_value *name, const weir_cbor_value *arena,
-                          const weir_cbor_value *before, weir__difference *found) {
-    uint64_t epoch = weir_trace__uint(arena, "epoch"), last = before ? weir_trace__uint(before, "epoch") : 0;
-    uint64_t step = weir_trace__uint(arena, "written") > 0;
-    char field[sizeof found->field];
-    int shown = name->number < 32 ? (int)name->number : 32;
-    if (before && !weir__same(arena, before, "live")) {
-        snprintf(field, sizeof field, "arenas.%.*s.live", shown, (const char *)name->data);
-        return differs(found, field, "another list", "that of the steps before it");
-    }
-    if (epoch == last + step && epoch >= last)
-        return true;
-    snprintf(field, sizeof field, "arenas.%.*s.epoch", shown, (const char *)name->data);
-    return differs_uint(found, field, epoch, last + step);
-}
-
 static bool is_next(const weir_trace__commits *m, const weir_cbor_value *state, weir__difference *found) {
     weir_cbor_value name, arena, old_name, old_arena;
+    char field[sizeof found->field];
     weir_cbor_value before = m->state ? weir_cbor_view(m->state) : *state;
     if (!weir__same(state, &before, "plan_hash") || !weir__same(state, &before, "position"))
         return differs(found, weir__same(state, &before, "plan_hash") ? "position" : "plan_hash",
@@ -128,8 +108,17 @@ static bool is_next(const weir_trace__commits *m, const weir_cbor_value *state, 
     while (weir_cbor_next(&it, &name, &arena) && weir_cbor_next(&old, &old_name, &old_arena)) {
         if (!weir_cbor_is_same(&name, &old_name))
             return differs(found, "arenas", "another name", "those of the steps before it");
-        if (!is_next_arena(&name, &arena, m->state ? &old_arena : NULL, found))
-            return false;
+        int shown = name.number < 32 ? (int)name.number : 32;
+        if (m->state && !weir__same(&arena, &old_arena, "live")) {
+            snprintf(field, sizeof field, "arenas.%.*s.live", shown, (const char *)name.data);
+            return differs(found, field, "another list", "that of the steps before it");
+        }
+        uint64_t epoch = weir_trace__uint(&arena, "epoch"), step = weir_trace__uint(&arena, "written") > 0;
+        uint64_t last = m->state ? weir_trace__uint(&old_arena, "epoch") : 0;
+        if (epoch != last + step || epoch < last) {
+            snprintf(field, sizeof field, "arenas.%.*s.epoch", shown, (const char *)name.data);
+            return differs_uint(found, field, epoch, last + step);
+        }
     }
     return true;
 }

@@ -65,15 +65,6 @@ bool weir_trace__unseal(const weir_env *env, const weir_cbor_value *record, size
 
 /* ---- Bodies ---------------------------------------------------------------------------------- */
 
-static void write_datasets(weir_cbor_writer *w, const weir_manifest *manifest) {
-    weir_cbor_map(w, manifest->dataset_count);
-    for (size_t i = 0; i < manifest->dataset_count; i++) {
-        const weir_dataset *dataset = &manifest->datasets[manifest->key_order[i]];
-        weir_cbor_text(w, dataset->key);
-        weir_cbor_uint(w, dataset->cardinality);
-    }
-}
-
 void weir_trace__write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     static const char *const schedules[] = {"cursor", "mix"};
     const weir_manifest *manifest = run->manifest;
@@ -98,7 +89,12 @@ void weir_trace__write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     if (run->is_best_effort)
         weir_cbor_pair_text(w, "policy", "best_effort");
     weir_cbor_text(w, "datasets");
-    write_datasets(w, manifest);
+    weir_cbor_map(w, manifest->dataset_count);
+    for (size_t i = 0; i < manifest->dataset_count; i++) {
+        const weir_dataset *dataset = &manifest->datasets[manifest->key_order[i]];
+        weir_cbor_text(w, dataset->key);
+        weir_cbor_uint(w, dataset->cardinality);
+    }
     weir_cbor_text(w, "manifest");
     weir_cbor_raw(w, info->normalised, info->normalised_size);
     weir_cbor_pair_bytes(w, "mix_hash", info->mix_hash, WEIR_HASH_SIZE);
@@ -130,17 +126,6 @@ static const weir__field cursor_fields[] = {
 };
 const weir__shape weir_trace__cursor_shape = WEIR__SHAPE(weir_cursor, cursor_fields);
 
-/* XXH3-64 digests in their canonical, big-endian form. */
-static void write_sample_digests(weir_cbor_writer *w, const weir_trace_iter *iter) {
-    weir_cbor_text(w, "sample_digests");
-    weir_cbor_array(w, iter->step->valid_count);
-    for (uint64_t i = 0; i < iter->step->valid_count; i++) {
-        uint8_t digest[8];
-        weir__store64be(digest, iter->sample_digests[i]);
-        weir_cbor_bytes(w, digest, sizeof digest);
-    }
-}
-
 void weir_trace__write_iter(weir_cbor_writer *w, const weir_trace_iter *iter) {
     const weir_step *step = iter->step;
     weir_cbor_map(w, 18u + (iter->indices != NULL) + (iter->batch_digest != NULL) +
@@ -167,8 +152,15 @@ void weir_trace__write_iter(weir_cbor_writer *w, const weir_trace_iter *iter) {
     weir__write(w, &weir_trace__cursor_shape, &step->cursor_before);
     weir_cbor_pair_bytes(w, "data_replay_t", step->data_replay_t, WEIR_HASH_SIZE);
     weir_cbor_pair_text(w, "sampling_mode", step->sampling_mode);
-    if (iter->sample_digests)
-        write_sample_digests(w, iter);
+    if (iter->sample_digests) {
+        weir_cbor_text(w, "sample_digests");
+        weir_cbor_array(w, step->valid_count);
+        for (uint64_t i = 0; i < step->valid_count; i++) {
+            uint8_t digest[8]; /* XXH3-64 in its canonical, big-endian form */
+            weir__store64be(digest, iter->sample_digests[i]);
+            weir_cbor_bytes(w, digest, sizeof digest);
+        }
+    }
     weir_cbor_pair_bytes(w, "epoch_seed_hash", step->epoch_seed_hash, WEIR_HASH_SIZE);
     weir_cbor_pair_uint(w, "global_position", step->cursor_before.global_index);
     weir_cbor_pair_uint(w, "micro_batch_size", step->micro_batch_size);

@@ -328,29 +328,6 @@ static weir_status compare_samples(const weir_trace__replayer *r, const weir_tra
                                   error);
 }
 
-/* Builds a recorded iter's batch and compares its digests; *is_checked is false if no store has its dataset.
- */
-static weir_status rebuild(weir_trace__replayer *r, const weir_trace_record *iter, bool *is_checked,
-                           weir_error *error) {
-    opened_dataset *d;
-    weir_cbor_value map = weir_trace__map(iter), recorded;
-    weir_status status = find_dataset(r, iter->dataset, iter->stage, &d, error);
-    if (status == WEIR_OK && !d->has_looked)
-        status = open_builder(r, d, error);
-    if (status != WEIR_OK || !d->builder)
-        return status;
-    WEIR__TRY(weir_batch_build(d->builder, iter->cursor_before, d->buffer, error));
-    const weir_batch *batch = weir_batch_view(d->buffer);
-    *is_checked = true;
-    if (weir_trace__digests(iter, &recorded))
-        status = compare_samples(r, iter, &recorded, batch, error);
-    if (status == WEIR_OK && weir_cbor_get(&map, "batch_digest", &recorded) &&
-        !is_digest(&recorded, batch->batch_digest, sizeof batch->batch_digest))
-        status = differs(r, iter, "batch_digest", &recorded, batch->batch_digest, sizeof batch->batch_digest,
-                         error);
-    return status;
-}
-
 /* ---- A whole trace --------------------------------------------------------------------------- */
 
 /* What a trace is replayed with. */
@@ -363,15 +340,30 @@ typedef struct replay {
 
 /* Digests are compared if a store is there to build the batch again from, and counted either way. */
 static weir_status check_digests(replay *p, const weir_trace_record *iter, weir_error *error) {
-    weir_cbor_value map = weir_trace__map(iter), batch, samples;
+    weir_cbor_value map = weir_trace__map(iter), of_batch, of_samples;
+    weir_trace__replayer *r = p->replayer;
     weir_replay_report *report = p->report;
-    bool is_checked = false;
-    bool has_batch = weir_cbor_get(&map, "batch_digest", &batch);
-    bool has_samples = weir_trace__digests(iter, &samples);
+    opened_dataset *d;
+    bool has_batch = weir_cbor_get(&map, "batch_digest", &of_batch);
+    bool has_samples = weir_trace__digests(iter, &of_samples);
     if (!has_batch && !has_samples)
         return WEIR_OK;
-    weir_status status = rebuild(p->replayer, iter, &is_checked, error);
-    uint64_t sample_count = has_samples ? samples.number : 0;
+    weir_status status = find_dataset(r, iter->dataset, iter->stage, &d, error);
+    if (status == WEIR_OK && !d->has_looked)
+        status = open_builder(r, d, error);
+    bool is_checked = status == WEIR_OK && d->builder;
+    if (is_checked) {
+        status = weir_batch_build(d->builder, iter->cursor_before, d->buffer, error);
+        is_checked = status == WEIR_OK;
+    }
+    const weir_batch *batch = is_checked ? weir_batch_view(d->buffer) : NULL;
+    if (is_checked && has_samples)
+        status = compare_samples(r, iter, &of_samples, batch, error);
+    if (is_checked && has_batch && status == WEIR_OK &&
+        !is_digest(&of_batch, batch->batch_digest, sizeof batch->batch_digest))
+        status = differs(r, iter, "batch_digest", &of_batch, batch->batch_digest, sizeof batch->batch_digest,
+                         error);
+    uint64_t sample_count = has_samples ? of_samples.number : 0;
     report->checked_digests += has_batch && is_checked;
     report->unchecked_digests += has_batch && !is_checked;
     report->checked_sample_digests += is_checked ? sample_count : 0;

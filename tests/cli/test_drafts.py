@@ -250,6 +250,23 @@ class Explained(unittest.TestCase):
         self.assertEqual(times_of(11, 3, 10, 3), {**enough, "half": None, "pair": "seen_at", "plain": None, "through": None})
         self.assertEqual(times_of(10, 2, 11, 2), {**enough, "parent": None, "through": None})
 
+    def test_a_target_that_is_nearly_constant_is_not_given_away(self):
+        """Of 100 rows 95 may be of one kind."""
+        def drops(common):
+            with tempfile.TemporaryDirectory() as scratch:
+                path = Path(scratch) / "kinds.sqlite"
+                with scratch_database(path) as database:
+                    database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, kind TEXT, copy TEXT)")
+                    for r in range(100):
+                        database.execute("INSERT INTO t VALUES (?, ?, ?)", (r, *(("red", "rot") if r < common else ("blue", "blau"))))
+                database.close()
+                schema = json.loads(weir("schema", path, "--json"))
+                self.assertEqual(schema, draft_schema(Database(path)), "the reference drafts otherwise")
+                return {name: task.get("drop_columns") for name, task in schema["tasks"].items()}
+
+        self.assertEqual(drops(95), {"t.kind": ["t.copy"]})
+        self.assertEqual(drops(96), {"t.kind": None, "t.copy": None})
+
     @unittest.skipUnless(library_path(), "WEIR_DUCKDB names no libduckdb.so: DuckDB is not tested")
     def test_duckdb_without_constraints(self):
         """Keys of a DuckDB file and of Parquet files are found as those of CSV files are."""
