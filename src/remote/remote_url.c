@@ -1,6 +1,6 @@
 /* URLs of stores: s3://bucket/key and plain HTTP; and what signs the requests, from the variables that all
- * tools of S3 read. Addresses of objects hold no secrets; messages go through weir_remote__place_redact all
- * the same, because a server may send back what it was sent. */
+ * tools of S3 read. Addresses of objects hold no secrets; messages are searched for them all the same,
+ * because a server may send back what it was sent. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,11 +235,4 @@ char *weir_remote__place_chunk_url(const weir_remote__place *place, const uint8_
     memcpy(url, place->index_url, place->folder);
     snprintf(url + place->folder, size - place->folder, "%s%s", folder, name);
     return url;
-}
-
-void weir_remote__place_redact(const weir_remote__place *place, char *message, size_t capacity) {
-    const char *const secrets[] = {place->secret_key, place->session_token, place->access_key};
-    for (int i = 0; i < 3; i++)
-        if (secrets[i])
-            weir__redact(message, capacity, secrets[i], strlen(secrets[i]));
 }

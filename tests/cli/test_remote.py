@@ -306,6 +306,15 @@ class Signed(RemoteTest):
         self.refuse("IO_ERROR", "answers 403 (tries: 1): SignatureDoesNotMatch", "pull", "s3://bucket/a.weir", "-o", self.out, **variables)
         self.refuse("IO_ERROR", "answers 403", "push", STORE, "s3://bucket/a.weir", **variables)
 
+    def test_what_is_left_of_a_secret_in_a_long_message_is_not_told(self):
+        """The message is cut; a secret that stands where it is cut does not lose its end only."""
+        for secret in (TOKEN, SECRET):
+            server = self.serve(lambda *_, said=secret: b"x" * 190 + b" " + said.encode() * 100)
+            variables = {**S3, "AWS_SESSION_TOKEN": TOKEN, "AWS_ENDPOINT_URL": server.url}
+            done = self.run_weir("pull", "s3://bucket/a.weir", "-o", self.out, *SOON, **variables)
+            self.assertIn("answers 400 (tries: 1): No: " + "x" * 190 + " ***", done.stderr)
+            self.assertNotIn(secret[:6], done.stderr)
+
     def test_without_keys_nothing_is_signed(self):
         server = self.serve()
         self.url = "s3://bucket/shop.weir"
