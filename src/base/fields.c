@@ -1,5 +1,6 @@
 /* See fields.h. */
 #include "base/fields.h"
+#include "base/ascii.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -116,8 +117,7 @@ size_t weir__enter(weir__reader *r, const void *key, size_t size) {
     const char *text = key;
     bool is_plain = size > 0;
     for (size_t i = 0; i < size; i++)
-        is_plain = is_plain && ((text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z') ||
-                                (text[i] >= '0' && text[i] <= '9') || text[i] == '_');
+        is_plain = is_plain && (weir__is_letter_or_digit(text[i]) || text[i] == '_');
     snprintf(r->path + length, sizeof r->path - length, is_plain ? ".%.*s" : "[\"%.*s\"]",
              WEIR__NARROW(int, size < 200 ? size : 200), text);
     return length;

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/ascii.h"
 #include "ingest/convert.h"
 #include "ingest/csv.h"
 #include "weir/store.h"
@@ -67,10 +68,6 @@ typedef enum field_kind {
 
 static_assert((int)FIELD_KINDS == (int)WEIR_INGEST__CSV_KINDS, "a profile counts every kind");
 
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 /* Digits that are a number for sure: no sign but a minus, no zeros in front, within 64 bits. `may_be_real`
  * says whether it may be a real if it is not one: a code such as 007, or more digits than a number
  * holds, may not. */
@@ -79,7 +76,7 @@ static bool is_integer(weir_ingest__bytes field, bool *may_be_real) {
     size_t digits = 0;
     uint64_t value = 0;
     bool fits = true;
-    while (sign + digits < field.size && is_digit(field.data[sign + digits])) {
+    while (sign + digits < field.size && weir__is_digit(field.data[sign + digits])) {
         fits = !__builtin_mul_overflow(value, 10, &value) &&
                !__builtin_add_overflow(value, (uint64_t)(field.data[sign + digits] - '0'), &value) && fits;
         digits++;

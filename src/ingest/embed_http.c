@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "ingest/http_embed.h"
 
 enum { ANSWER_MAX_SIZE = 256 << 20 };
@@ -21,23 +22,21 @@ static const char key_variable[] = "WEIR_EMBED_KEY";
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *text, size_t size, const char *end) {
-    return size >= strlen(end) && memcmp(text + size - strlen(end), end, strlen(end)) == 0;
-}
-
 /* The address of the interface: the URL itself if it ends in /embeddings, else below it. */
 static weir_status complete_url(weir_ingest__http_embedder *self, weir_error *error) {
+    static const char below[] = "/v1/embeddings";
     size_t size = strlen(self->url);
     while (size > 0 && self->url[size - 1] == '/')
         size--;
-    const char *end = ends_with(self->url, size, "/embeddings") ? ""
-                      : ends_with(self->url, size, "/v1")       ? "/embeddings"
-                                                                : "/v1/embeddings";
-    char *whole = weir__arena_take(&self->base.arena, size + strlen(end) + 1);
+    char *whole = weir__arena_take(&self->base.arena, size + sizeof below);
     if (!whole)
         return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, size);
     memcpy(whole, self->url, size);
-    strcpy(whole + size, end);
+    whole[size] = 0;
+    if (weir__ends_with(whole, "/v1"))
+        strcpy(whole + size, "/embeddings");
+    else if (!weir__ends_with(whole, "/embeddings"))
+        strcpy(whole + size, below);
     self->url = whole;
     return WEIR_OK;
 }
@@ -56,7 +55,7 @@ static weir_status read_key(weir_ingest__http_embedder *self, weir_error *error)
 
 static weir_status check_url(weir__reader *r, void *object) {
     const char *url = ((const weir_ingest__http_embedder *)object)->url;
-    bool is_http = strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
+    bool is_http = weir__begins_with(url, "http://") || weir__begins_with(url, "https://");
     const char *host = is_http ? strstr(url, "//") + 2 : url;
     size_t host_size = strcspn(host, "/?#");
     if (is_http && host_size > 0 && !memchr(host, '@', host_size))
