@@ -103,6 +103,6 @@ weir_status weir_ingest__http_refuse(const weir_ingest__http_embedder *self,
     }
     weir__http_show(self->http, (const char *)found.data, (size_t)found.number, message, sizeof message);
     weir_cbor_release(&w);
-    return weir__http_fail(self->http, request, error, "answers %ld (tries: %u): %s", request->code,
-                           request->tries, message);
+    return weir__http_fail(self->http, request, error, "answers %ld (tries: %u)%s%s", request->code,
+                           request->tries, *message ? ": " : "", message);
 }
