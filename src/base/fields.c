@@ -3,7 +3,6 @@
 #include "base/ascii.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -137,10 +136,7 @@ weir_status weir__refuse(const weir__reader *r, const char *key, const char *for
     assert(r->family != WEIR_OK && "a reader without a status for what it refuses");
     char what[400], path[WEIR__PATH_MAX + 64], label[160] = "";
     weir_cbor_value text;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
+    WEIR__FORMAT(what, format);
     snprintf(path, sizeof path, "%s%s%s", r->path, key ? "." : "", key ? key : "");
     if (r->label && r->map && weir_cbor_get(r->map, r->label, &text) && text.type == WEIR_CBOR_TEXT)
         snprintf(label, sizeof label, " of '%.*s'", WEIR__NARROW(int, text.number < 120 ? text.number : 120),

@@ -1,7 +1,6 @@
 /* Requests through one curl multi handle. Each of `concurrency` slots has a handle and buffers that are used
  * again and again; a request keeps its slot while it waits to be tried again. */
 #include <curl/curl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -249,10 +248,7 @@ void weir__http_show(const weir__http *http, const char *text, size_t size, char
 weir_status weir__http_fail(const weir__http *http, const weir__http_request *request, weir_error *error,
                             const char *format, ...) {
     char what[1000], message[sizeof what + URL_SHOWN_MAX + 2], line[sizeof message];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
+    WEIR__FORMAT(what, format);
     snprintf(message, sizeof message, "%.*s %s", URL_SHOWN_MAX, request->url, what);
     weir__one_line(message, line, sizeof line);
     hide_secrets(http, line, sizeof line);
