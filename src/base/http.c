@@ -233,15 +233,16 @@ static void hide_secrets(const weir__http *http, char *text, size_t capacity) {
 void weir__http_show(const weir__http *http, const char *text, size_t size, char *out, size_t capacity) {
     const char *const *secrets = http->options.secrets;
     char kept[SHOWN_MAX];
-    size_t shown = size, longest = 0;
+    size_t shown = size < sizeof kept ? size : sizeof kept - 1, longest = 0;
     for (size_t i = 0; i < sizeof http->options.secrets / sizeof *secrets; i++)
         if (secrets[i] && strlen(secrets[i]) > longest)
             longest = strlen(secrets[i]);
-    if (size >= sizeof kept)
-        shown = sizeof kept - 1 > longest ? sizeof kept - 1 - longest : 0;
     memcpy(kept, text, shown);
     kept[shown] = '\0';
     hide_secrets(http, kept, sizeof kept);
+    size_t left = strlen(kept);
+    if (shown < size)
+        kept[left > longest ? left - longest : 0] = '\0';
     weir__one_line(kept, out, capacity);
 }
 

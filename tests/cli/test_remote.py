@@ -183,6 +183,20 @@ class Faults(RemoteTest):
         self.assertEqual(len(server.ranges), len(seen))
         self.assertTrue(all(first > 0 for first in server.ranges))
 
+    def test_a_server_without_ranges_begins_anew(self):
+        seen = set()
+
+        def cut_once(method, path, number):
+            is_new = method == "GET" and "chunks" in path and path not in seen
+            seen.add(path)
+            return "cut" if is_new else None
+
+        server = self.serve(has_ranges=False)
+        self.push()
+        server.behave = cut_once
+        self.pull("--retries", "1")
+        self.assert_pulled()
+
     def test_wrong_bytes_never_arrive_and_the_rest_does(self):
         wrong = []
 
