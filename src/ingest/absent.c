@@ -1,7 +1,5 @@
 /* Sources and embedders that this build leaves out (CMake options WEIR_POSTGRES and WEIR_HTTP). They stay
  * in the lists, so that their users read what is missing, not that the thing is unknown. */
-#include <string.h>
-
 #include "base/ascii.h"
 #include "ingest/embed.h"
 

@@ -1,5 +1,4 @@
 /* Arrow's formats: the letters that say a column's type. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,6 @@
 /* Answers of an OpenAI-style server: {"data": [{"index": 0, "embedding": [numbers]}, …]}, in any order, one
  * for each text; an index that is missing is the place in the array. Failures: {"error": {"message": "…"}},
  * or a text, or anything at all, of which the first line is shown. */
-#include <string.h>
-
 #include "ingest/http_embed.h"
 
 static weir_status refuse(const weir_ingest__http_embedder *self, const char *what, const char *fault,
