@@ -1,5 +1,6 @@
 /* See duration.h. */
 #include "base/duration.h"
+#include "base/ascii.h"
 
 #include <string.h>
 
@@ -11,7 +12,7 @@ bool weir__duration_parse(const char *text, size_t size, int64_t *micros) {
                  {"h", 3600000000u}, {"d", 86400000000u}, {"w", 604800000000u}};
     uint64_t number = 0, each = 0;
     size_t digits = 0;
-    for (; digits < size && text[digits] >= '0' && text[digits] <= '9'; digits++)
+    for (; digits < size && weir__is_digit(text[digits]); digits++)
         if (__builtin_mul_overflow(number, 10u, &number) ||
             __builtin_add_overflow(number, (uint64_t)(text[digits] - '0'), &number))
             return false;

@@ -1,8 +1,8 @@
 /* See fields.h. */
 #include "base/fields.h"
+#include "base/ascii.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -116,8 +116,7 @@ size_t weir__enter(weir__reader *r, const void *key, size_t size) {
     const char *text = key;
     bool is_plain = size > 0;
     for (size_t i = 0; i < size; i++)
-        is_plain = is_plain && ((text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z') ||
-                                (text[i] >= '0' && text[i] <= '9') || text[i] == '_');
+        is_plain = is_plain && (weir__is_letter_or_digit(text[i]) || text[i] == '_');
     snprintf(r->path + length, sizeof r->path - length, is_plain ? ".%.*s" : "[\"%.*s\"]",
              WEIR__NARROW(int, size < 200 ? size : 200), text);
     return length;
@@ -137,10 +136,7 @@ weir_status weir__refuse(const weir__reader *r, const char *key, const char *for
     assert(r->family != WEIR_OK && "a reader without a status for what it refuses");
     char what[400], path[WEIR__PATH_MAX + 64], label[160] = "";
     weir_cbor_value text;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
+    WEIR__FORMAT(what, format);
     snprintf(path, sizeof path, "%s%s%s", r->path, key ? "." : "", key ? key : "");
     if (r->label && r->map && weir_cbor_get(r->map, r->label, &text) && text.type == WEIR_CBOR_TEXT)
         snprintf(label, sizeof label, " of '%.*s'", WEIR__NARROW(int, text.number < 120 ? text.number : 120),

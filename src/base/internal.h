@@ -4,6 +4,8 @@
 #define WEIR_BASE_INTERNAL_H
 
 #include <locale.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "base/hash.h"
 #include "base/narrow.h"
@@ -96,6 +98,17 @@ void weir__leave_c_locale(locale_t kept);
 /* A float with 17 digits, which is the same whatever the process and the thread have set. */
 enum { WEIR__REAL_TEXT = 32 };
 void weir__print_real(double value, char out[WEIR__REAL_TEXT]);
+
+/* In a function whose last parameter before `...` is `format`: what it is given, as text in an array; what
+ * does not fit is cut. */
+#define WEIR__FORMAT(array, format)                                                                          \
+    do {                                                                                                     \
+        va_list weir__arguments;                                                                             \
+        va_start(weir__arguments, format);                                                                   \
+        if (vsnprintf(array, sizeof(array), format, weir__arguments) < 0)                                    \
+            (array)[0] = 0;                                                                                  \
+        va_end(weir__arguments);                                                                             \
+    } while (0)
 
 /* A server's message as one line: line breaks become spaces, those at the end go; cut to `size` and
  * terminated. */

@@ -1,5 +1,6 @@
 /* The public calls: each leads to the device's operation of the same name. */
 #include "device/device.h"
+#include "base/ascii.h"
 #include "base/options.h"
 #include "weir_tool/device_work.h"
 
@@ -28,7 +29,7 @@ weir_status weir_device__name(const char *name, weir_device_options *out, weir_e
         out->compiler = is_path ? name : NULL;
     } else if (strcmp(name, "cuda") != 0) {
         char *end = NULL;
-        bool has_number = strncmp(name, "cuda:", 5) == 0 && name[5] >= '0' && name[5] <= '9';
+        bool has_number = weir__begins_with(name, "cuda:") && weir__is_digit(name[5]);
         unsigned long ordinal = has_number ? strtoul(name + 5, &end, 10) : 0;
         if (!has_number || *end || ordinal >= UINT32_MAX)
             return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_DEVICE__OPERATOR,

@@ -1,14 +1,13 @@
 /* Sources and embedders that this build leaves out (CMake options WEIR_POSTGRES and WEIR_HTTP). They stay
  * in the lists, so that their users read what is missing, not that the thing is unknown. */
-#include <string.h>
-
+#include "base/ascii.h"
 #include "ingest/embed.h"
 
 #ifdef WEIR_WITHOUT_POSTGRES
 
 static bool accepts_postgres(const weir_env *env, const char *location) {
     (void)env;
-    return strncmp(location, "postgresql://", 13) == 0 || strncmp(location, "postgres://", 11) == 0;
+    return weir__begins_with(location, "postgresql://") || weir__begins_with(location, "postgres://");
 }
 
 static weir_status open_postgres(const weir_env *env, const weir_ingest__source_options *options,

@@ -1,8 +1,8 @@
 /* Arrow's formats: the letters that say a column's type. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "ingest/arrow_source.h"
 
 enum { SECONDS = 1, MILLIS = 1000, MICROS = 1000000, NANOS = 1000000000, MILLIS_A_DAY = 86400000 };
@@ -58,16 +58,12 @@ static const known_format known[] = {
     {"tsn:", TIME(TIME, 8, NANOS)},
 };
 
-static bool begins_with(const char *text, const char *start) {
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
 /* A decimal integer of at most six digits; NULL, or where it ends. */
 static const char *read_number(const char *text, int32_t *out) {
     bool is_negative = *text == '-';
     const char *digits = text + (is_negative ? 1 : 0), *at = digits;
     int32_t value = 0;
-    for (; *at >= '0' && *at <= '9' && at - digits < 6; at++)
+    for (; weir__is_digit(*at) && at - digits < 6; at++)
         value = value * 10 + (*at - '0');
     *out = is_negative ? -value : value;
     return at > digits ? at : NULL;
@@ -93,12 +89,12 @@ static weir_ingest__arrow_type decimal_type(const char *text) {
 weir_ingest__arrow_type weir_ingest__arrow_type_of(const char *format) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].format, format) == 0 ||
-            (strchr(known[i].format, ':') && begins_with(format, known[i].format)))
+            (strchr(known[i].format, ':') && weir__begins_with(format, known[i].format)))
             return known[i].type;
-    if (begins_with(format, "d:"))
+    if (weir__begins_with(format, "d:"))
         return decimal_type(format + 2);
     uint64_t width;
-    if (begins_with(format, "w:") && weir__decimal_parse(format + 2, strlen(format + 2), &width) &&
+    if (weir__begins_with(format, "w:") && weir__decimal_parse(format + 2, strlen(format + 2), &width) &&
         width <= INT32_MAX)
         return (weir_ingest__arrow_type){.layout = WEIR_INGEST__ARROW_FIXED,
                                          .meaning = WEIR_INGEST__ARROW_BYTES,
@@ -120,7 +116,7 @@ const char *weir_ingest__arrow_type_name(const char *format) {
                  {"ti", "an interval"},
                  {"d:", "a decimal of a width or scale that is not known"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (begins_with(format, names[i].start))
+        if (weir__begins_with(format, names[i].start))
             return names[i].name;
     return "of a type that is not known";
 }

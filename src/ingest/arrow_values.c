@@ -3,7 +3,6 @@
  *
  * What must hold: every number of the producer's that leads to an address was checked against every other
  * that the interface has. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,10 +16,7 @@ enum { VIEW_SIZE = 16, VIEW_INLINE_MAX = 12, BUFFERS_BEFORE = 2 };
 weir_status weir_ingest__arrow_fail(weir_error *error, const char *table, const char *column,
                                     const char *format, ...) {
     char what[400];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
+    WEIR__FORMAT(what, format);
     weir_status status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "table %s%s%s %s",
                                     table, column ? ", column " : "", column ? column : "", what);
     weir__note_text(error, "table", table, strlen(table));

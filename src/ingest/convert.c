@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "ingest/convert.h"
 #include "weir/store.h"
 #include "weir_tool/store_tools.h"
@@ -65,7 +66,7 @@ static bool scan_exponent(const char **at, const char *end, decimal *d) {
         ++*at;
     if (*at == end)
         return false;
-    for (; *at < end && **at >= '0' && **at <= '9'; ++*at)
+    for (; *at < end && weir__is_digit(**at); ++*at)
         if (d->exponent < 100000000)
             d->exponent = d->exponent * 10 + (**at - '0');
     if (is_negative)
@@ -102,11 +103,9 @@ static double convert_exactly(const decimal *d) {
 static bool equals_lowercased(const char *text, size_t size, const char *word) {
     if (strlen(word) != size)
         return false;
-    for (size_t i = 0; i < size; i++) {
-        char c = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i];
-        if (c != word[i])
+    for (size_t i = 0; i < size; i++)
+        if (weir__lower(text[i]) != word[i])
             return false;
-    }
     return true;
 }
 

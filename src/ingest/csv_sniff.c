@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/ascii.h"
 #include "ingest/convert.h"
 #include "ingest/csv.h"
 #include "weir/store.h"
@@ -75,13 +76,9 @@ static bool is_integer(weir_ingest__bytes field, bool *may_be_real) {
     size_t digits = 0;
     uint64_t value = 0;
     bool fits = true;
-    for (; sign + digits < field.size; digits++) {
-        char c = field.data[sign + digits];
-        if (c < '0' || c > '9')
-            break;
+    for (; sign + digits < field.size && weir__is_digit(field.data[sign + digits]); digits++)
         fits = !__builtin_mul_overflow(value, 10, &value) &&
-               !__builtin_add_overflow(value, (uint64_t)(c - '0'), &value) && fits;
-    }
+               !__builtin_add_overflow(value, (uint64_t)(field.data[sign + digits] - '0'), &value) && fits;
     bool has_zero_in_front = digits > 1 && field.data[sign] == '0';
     bool is_whole = digits > 0 && sign + digits == field.size;
     fits = fits && value <= (uint64_t)INT64_MAX + sign;

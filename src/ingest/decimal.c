@@ -1,6 +1,7 @@
 /* See decimal.h. Whether a decimal is an integer is decided on its digits, never on a float. */
 #include <stdio.h>
 
+#include "base/ascii.h"
 #include "ingest/convert.h"
 #include "ingest/decimal.h"
 
@@ -17,7 +18,7 @@ static bool fits_int64(bool is_negative, const char *digits, const char *end, in
 }
 
 static const char *skip_digits(const char *at, const char *end) {
-    while (at < end && *at >= '0' && *at <= '9')
+    while (at < end && weir__is_digit(*at))
         at++;
     return at;
 }

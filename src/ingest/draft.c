@@ -1,17 +1,11 @@
 /* Drafting a schema: the steps of draft.h in order, and the reasons that they leave. */
 #include "ingest/draft.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 const char *weir_ingest__draft_text(weir_ingest__draft *draft, const char *format, ...) {
     char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    if (vsnprintf(text, sizeof text, format, arguments) < 0)
-        text[0] = 0;
-    va_end(arguments);
+    WEIR__FORMAT(text, format);
     const char *copy = weir__arena_text(&draft->arena, text, strlen(text));
     return copy ? copy : "";
 }
@@ -29,11 +23,7 @@ void weir_ingest__draft_reason(weir_ingest__draft *draft, uint32_t table, uint32
     weir_json_writer *w = &draft->reasons;
     const weir_ingest__draft_table *of = table == WEIR_NONE ? NULL : &draft->tables[table];
     char why[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    if (vsnprintf(why, sizeof why, format, arguments) < 0)
-        why[0] = 0;
-    va_end(arguments);
+    WEIR__FORMAT(why, format);
     weir_json_object(w);
     if (of)
         weir_json_pair_text(w, "table", of->name);

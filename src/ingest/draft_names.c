@@ -1,34 +1,19 @@
 /* What names of tables and columns say (docs/spec/04-draft.md, "Names"). */
 #include <string.h>
 
+#include "base/ascii.h"
 #include "ingest/draft.h"
-
-static bool is_upper(char c) {
-    return c >= 'A' && c <= 'Z';
-}
-
-static bool is_lower(char c) {
-    return c >= 'a' && c <= 'z';
-}
-
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
-static char lower(char c) {
-    return is_upper(c) ? (char)(c - 'A' + 'a') : c;
-}
 
 /* Letters, digits, and all that is not ASCII. */
 static bool is_in_word(char c) {
-    return is_upper(c) || is_lower(c) || is_digit(c) || (unsigned char)c >= 0x80;
+    return weir__is_letter_or_digit(c) || (unsigned char)c >= 0x80;
 }
 
 static bool begins_word(const char *name, size_t at) {
-    if (at == 0 || !is_upper(name[at]))
+    if (at == 0 || !weir__is_upper(name[at]))
         return false;
-    bool follows_small = is_lower(name[at - 1]) || is_digit(name[at - 1]);
-    return follows_small || (is_upper(name[at - 1]) && is_lower(name[at + 1]));
+    bool follows_small = weir__is_lower(name[at - 1]) || weir__is_digit(name[at - 1]);
+    return follows_small || (weir__is_upper(name[at - 1]) && weir__is_lower(name[at + 1]));
 }
 
 void weir_ingest__words_read(const char *name, weir_ingest__words *out) {
@@ -37,7 +22,7 @@ void weir_ingest__words_read(const char *name, weir_ingest__words *out) {
     size = size < WEIR_INGEST__NAME_SIZE / 2 - 1 ? size : WEIR_INGEST__NAME_SIZE / 2 - 1;
     bool is_inside = false;
     for (size_t i = 0; i < size; i++)
-        out->lower[i] = lower(name[i]);
+        out->lower[i] = weir__lower(name[i]);
     for (size_t i = 0; i < size; i++) {
         bool is_cut = !is_in_word(name[i]) || begins_word(name, i);
         if (is_cut && is_inside) {
@@ -52,23 +37,18 @@ void weir_ingest__words_read(const char *name, weir_ingest__words *out) {
             out->list[out->count++] = out->text + used;
             is_inside = true;
         }
-        out->text[used++] = lower(name[i]);
-        out->joined[joined++] = lower(name[i]);
+        out->text[used++] = weir__lower(name[i]);
+        out->joined[joined++] = weir__lower(name[i]);
     }
-}
-
-static bool ends_with(const char *text, size_t size, const char *end) {
-    size_t end_size = strlen(end);
-    return size >= end_size && memcmp(text + size - end_size, end, end_size) == 0;
 }
 
 /* The singular of an English plural, in place. */
 static void make_singular(char *word) {
     size_t size = strlen(word);
-    if (size > 4 && ends_with(word, size, "ies")) {
+    if (size > 4 && weir__ends_with(word, "ies")) {
         strcpy(word + size - 3, "y");
-    } else if (size > 4 && (ends_with(word, size, "sses") || ends_with(word, size, "xes") ||
-                            ends_with(word, size, "ches") || ends_with(word, size, "shes"))) {
+    } else if (size > 4 && (weir__ends_with(word, "sses") || weir__ends_with(word, "xes") ||
+                            weir__ends_with(word, "ches") || weir__ends_with(word, "shes"))) {
         word[size - 2] = 0;
     } else if (size > 1 && word[size - 1] == 's' && !strchr("sui", word[size - 2])) {
         word[size - 1] = 0;
@@ -184,9 +164,8 @@ bool weir_ingest__words_are_self(const weir_ingest__words *words) {
 
 static bool starts_or_ends_like_time(const weir_ingest__words *words) {
     static const char *const parts[] = {"created", "date", "time", "at", "timestamp", "on"};
-    size_t size = strlen(words->lower);
     for (int i = 0; i < 6; i++)
-        if (ends_with(words->lower, size, parts[i]) || strncmp(words->lower, parts[i], strlen(parts[i])) == 0)
+        if (weir__ends_with(words->lower, parts[i]) || weir__begins_with(words->lower, parts[i]))
             return true;
     return false;
 }
@@ -211,7 +190,7 @@ bool weir_ingest__name_says_time(const weir_ingest__words *words) {
 bool weir_ingest__name_may_be_identifier(const weir_ingest__words *words) {
     static const char *const ends[] = {"id", "uuid", "email", "url", "phone", "hash", "code"};
     for (int i = 0; i < 7; i++)
-        if (ends_with(words->lower, strlen(words->lower), ends[i]))
+        if (weir__ends_with(words->lower, ends[i]))
             return true;
     return weir_ingest__word_is_in(WEIR_INGEST__ID_WORDS, weir_ingest__words_last(words));
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/ascii.h"
 #include "ingest/settings.h"
 
 enum { TEXT_MAX = 2048, TOKEN_ROOM = TEXT_MAX + 4 };
@@ -45,9 +46,8 @@ static void add_feature(const char *feature, size_t size, int32_t weight, uint32
     sums[hash % dim] += hash >> 63 ? -weight : weight;
 }
 
-static bool is_token_byte(uint8_t byte) {
-    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') ||
-           byte >= 0x80;
+static bool is_token_byte(char byte) {
+    return weir__is_letter_or_digit(byte) || (byte & 0x80) != 0;
 }
 
 /* The word with weight 2, and every three-byte window of ^word$ with weight 1. */
@@ -55,10 +55,8 @@ static void add_token(const char *token, size_t size, uint32_t dim, int32_t *sum
     char word[TOKEN_ROOM] = "w:";
     char framed[TOKEN_ROOM] = "^";
     char gram[5] = "g:";
-    for (size_t i = 0; i < size; i++) {
-        char c = token[i] >= 'A' && token[i] <= 'Z' ? (char)(token[i] - 'A' + 'a') : token[i];
-        word[2 + i] = framed[1 + i] = c;
-    }
+    for (size_t i = 0; i < size; i++)
+        word[2 + i] = framed[1 + i] = weir__lower(token[i]);
     framed[1 + size] = '$';
     add_feature(word, size + 2, 2, dim, sums);
     for (size_t i = 0; i + 3 <= size + 2; i++) {
@@ -72,7 +70,7 @@ void weir_ingest__hash_v1(const char *text, size_t size, uint32_t dim, int32_t *
     memset(sums, 0, dim * sizeof *sums);
     for (size_t at = 0; at < end;) {
         size_t start = at;
-        while (at < end && is_token_byte(WEIR__LOW(uint8_t, text[at])))
+        while (at < end && is_token_byte(text[at]))
             at++;
         if (at > start)
             add_token(text + start, at - start, dim, sums);

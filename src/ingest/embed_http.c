@@ -9,32 +9,34 @@
  *
  * An empty text is not sent (servers refuse it): its vector is zero. A long one is cut at text_bytes,
  * between characters. */
+#include <curl/curl.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "ingest/http_embed.h"
+
+enum { ANSWER_MAX_SIZE = 256 << 20 };
 
 static const char key_variable[] = "WEIR_EMBED_KEY";
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *text, size_t size, const char *end) {
-    return size >= strlen(end) && memcmp(text + size - strlen(end), end, strlen(end)) == 0;
-}
-
 /* The address of the interface: the URL itself if it ends in /embeddings, else below it. */
 static weir_status complete_url(weir_ingest__http_embedder *self, weir_error *error) {
+    static const char below[] = "/v1/embeddings";
     size_t size = strlen(self->url);
     while (size > 0 && self->url[size - 1] == '/')
         size--;
-    const char *end = ends_with(self->url, size, "/embeddings") ? ""
-                      : ends_with(self->url, size, "/v1")       ? "/embeddings"
-                                                                : "/v1/embeddings";
-    char *whole = weir__arena_take(&self->base.arena, size + strlen(end) + 1);
+    char *whole = weir__arena_take(&self->base.arena, size + sizeof below);
     if (!whole)
         return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, size);
     memcpy(whole, self->url, size);
-    strcpy(whole + size, end);
+    whole[size] = 0;
+    if (weir__ends_with(whole, "/v1"))
+        strcpy(whole + size, "/embeddings");
+    else if (!weir__ends_with(whole, "/embeddings"))
+        strcpy(whole + size, below);
     self->url = whole;
     return WEIR_OK;
 }
@@ -53,7 +55,7 @@ static weir_status read_key(weir_ingest__http_embedder *self, weir_error *error)
 
 static weir_status check_url(weir__reader *r, void *object) {
     const char *url = ((const weir_ingest__http_embedder *)object)->url;
-    bool is_http = strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
+    bool is_http = weir__begins_with(url, "http://") || weir__begins_with(url, "https://");
     const char *host = is_http ? strstr(url, "//") + 2 : url;
     size_t host_size = strcspn(host, "/?#");
     if (is_http && host_size > 0 && !memchr(host, '@', host_size))
@@ -88,9 +90,7 @@ static const weir__shape shape = WEIR__SHAPE(weir_ingest__http_embedder, fields,
 
 static void close_http(weir_ingest__embedder *base) {
     weir_ingest__http_embedder *self = (weir_ingest__http_embedder *)base;
-    weir_ingest__http_close_slots(self);
-    if (self->has_curl)
-        curl_global_cleanup();
+    weir__http_close(self->http);
     weir_ingest__vector_cache_close(self->cache);
     if (self->key)
         explicit_bzero(self->key, strlen(self->key));
@@ -98,13 +98,22 @@ static void close_http(weir_ingest__embedder *base) {
     weir__release(base->env, self->numbers);
 }
 
+static bool set_up(void *context, void *handle, const weir__http_request *request,
+                   struct curl_slist **headers) {
+    const weir_ingest__http_embedder *self = context;
+    const weir_env *env = self->base.env;
+    unsigned failed = CURLE_OK;
+    (void)request;
+    failed |= curl_easy_setopt(handle, CURLOPT_ACCEPT_ENCODING, "");
+    failed |= curl_easy_setopt(handle, CURLOPT_TIMEOUT, (long)self->timeout_s);
+    return failed == CURLE_OK && weir__http_add_header(headers, env, "Content-Type: ", "application/json") &&
+           (!self->key || weir__http_add_header(headers, env, "Authorization: Bearer ", self->key));
+}
+
 static weir_status open_http(weir_ingest__embedder *base, weir_error *error) {
     weir_ingest__http_embedder *self = (weir_ingest__http_embedder *)base;
     const char *cache = self->says_cache ? self->cache_path : "weir-embeddings.sqlite";
     base->batch_max = 4 * self->texts_a_request * self->concurrency;
-    self->has_curl = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
-    if (!self->has_curl)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR, "libcurl cannot be used");
     WEIR__TRY(complete_url(self, error));
     WEIR__TRY(read_key(self, error));
     if (cache)
@@ -112,7 +121,17 @@ static weir_status open_http(weir_ingest__embedder *base, weir_error *error) {
     self->numbers = weir__allocate(base->env, base->dim, sizeof *self->numbers);
     if (!self->numbers)
         return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, base->dim);
-    return weir_ingest__http_open_slots(self, error);
+    const weir__http_options options = {
+        .failure_operator = WEIR_INGEST__EMBED_OPERATOR,
+        .failure = WEIR_SOURCE_ERROR,
+        .concurrency = self->concurrency,
+        .retries = self->retries,
+        .retry_ms = self->retry_ms,
+        .secrets = {self->key},
+        .too_large = "gives an answer of more than 256 MiB; make $.embedding.batch_size smaller",
+        .context = self,
+        .set_up = set_up};
+    return weir__http_open(base->env, &options, &self->http, error);
 }
 
 /* ---- Embedding ------------------------------------------------------------------------------- */
@@ -150,6 +169,65 @@ static weir_status is_known(weir_ingest__http_embedder *self, weir_ingest__bytes
     return weir_ingest__vector_cache_get(self->cache, vector->key, vector->vector, out, error);
 }
 
+/* Texts on their way: a request takes the next texts_a_request of them, and has the first one's number. */
+typedef struct transfer {
+    weir_ingest__http_embedder *self;
+    const weir_ingest__bytes *texts;
+    const weir_ingest__cached_vector *vectors;
+    size_t count, next;
+} transfer;
+
+static size_t request_size(const transfer *all, size_t first) {
+    size_t left = all->count - first;
+    return left < all->self->texts_a_request ? left : all->self->texts_a_request;
+}
+
+static weir_status ask_next(void *context, weir__http_request *request, bool *is_there, weir_error *error) {
+    transfer *all = context;
+    const weir_env *env = all->self->base.env;
+    weir_json_writer w;
+    *is_there = all->next < all->count;
+    if (!*is_there)
+        return WEIR_OK;
+    request->number = all->next;
+    request->method = WEIR__HTTP_POST;
+    request->answer_max = ANSWER_MAX_SIZE;
+    all->next += request_size(all, all->next);
+    weir_json_writer_memory(&w, env);
+    weir_json_object(&w);
+    weir_json_pair_text(&w, "model", all->self->model);
+    weir_json_pair_array(&w, "input");
+    for (size_t i = request->number; i < all->next; i++)
+        weir_json_text_n(&w, all->texts[i].data, all->texts[i].size);
+    weir_json_end_array(&w);
+    weir_json_pair_text(&w, "encoding_format", "float");
+    weir_json_end_object(&w);
+    weir_status status = weir_json_finish(&w, error);
+    if (status == WEIR_OK) {
+        request->url = weir__copy_text(env, all->self->url, strlen(all->self->url));
+        if (request->url && weir__http_body(request, env, w.size))
+            memcpy(request->body, w.data, w.size);
+        else
+            status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, w.size);
+    }
+    weir_json_release(&w);
+    return status;
+}
+
+static weir_status take_vectors(void *context, weir__http_request *request, const char **wrong,
+                                weir_error *error) {
+    const transfer *all = context;
+    weir_ingest__http_embedder *self = all->self;
+    const weir_ingest__cached_vector *vectors = all->vectors + request->number;
+    size_t count = request_size(all, request->number);
+    (void)wrong;
+    if (request->code != 200)
+        return weir_ingest__http_refuse(self, request, error);
+    WEIR__TRY(weir_ingest__http_read_answer(self, request, vectors, count, error));
+    /* At once, so that nobody pays for them twice. */
+    return self->cache ? weir_ingest__vector_cache_put(self->cache, vectors, count, error) : WEIR_OK;
+}
+
 static weir_status embed_by_http(weir_ingest__embedder *base, const weir_ingest__bytes *texts, size_t count,
                                  uint16_t *out, weir_error *error) {
     weir_ingest__http_embedder *self = (weir_ingest__http_embedder *)base;
@@ -166,8 +244,9 @@ static weir_status embed_by_http(weir_ingest__embedder *base, const weir_ingest_
         status = is_known(self, asked[asked_count], &vectors[asked_count], &known, error);
         asked_count += known ? 0 : 1;
     }
+    transfer all = {.self = self, .texts = asked, .vectors = vectors, .count = asked_count};
     if (!status && asked_count > 0)
-        status = weir_ingest__http_embed(self, asked, vectors, asked_count, error);
+        status = weir__http_run(self->http, &(weir__http_work){&all, ask_next, take_vectors}, error);
     weir__release(base->env, asked);
     weir__release(base->env, vectors);
     return status;

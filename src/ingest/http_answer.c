@@ -1,8 +1,6 @@
 /* Answers of an OpenAI-style server: {"data": [{"index": 0, "embedding": [numbers]}, …]}, in any order, one
  * for each text; an index that is missing is the place in the array. Failures: {"error": {"message": "…"}},
  * or a text, or anything at all, of which the first line is shown. */
-#include <string.h>
-
 #include "ingest/http_embed.h"
 
 static weir_status refuse(const weir_ingest__http_embedder *self, const char *what, const char *fault,
@@ -56,14 +54,15 @@ static weir_status read_json(const weir_env *env, const char *body, size_t size,
     return status ? status : weir_cbor_finish(w, why);
 }
 
-weir_status weir_ingest__http_read_answer(weir_ingest__http_embedder *self, const char *body, size_t size,
+weir_status weir_ingest__http_read_answer(weir_ingest__http_embedder *self, const weir__http_request *request,
                                           const weir_ingest__cached_vector *vectors, size_t count,
                                           weir_error *error) {
     weir_cbor_writer w;
     weir_error why;
-    weir_status status = read_json(self->base.env, body, size, &w, &why);
+    const char *answer = request->answer ? (const char *)request->answer : "";
+    weir_status status = read_json(self->base.env, answer, request->answer_size, &w, &why);
     if (status == WEIR_OUT_OF_MEMORY) {
-        status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, size);
+        status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, request->answer_size);
     } else if (status) {
         status = refuse(self, why.message, "", error);
     } else {
@@ -91,29 +90,17 @@ static void find_message(const weir_cbor_value *document, weir_cbor_value *out) 
     }
 }
 
-/* A copy of a text without the key. Where the text is cut, what may be the start of a key goes too. */
-static void copy_without_key(const weir_ingest__http_embedder *self, const char *from, size_t size, char *out,
-                             size_t capacity) {
-    size_t key_size = self->key ? strlen(self->key) : 0;
-    size_t shown = size < capacity ? size : capacity - 1;
-    if (shown < size)
-        shown = shown > key_size ? shown - key_size : 0;
-    memcpy(out, from, shown);
-    out[shown] = '\0';
-    if (self->key)
-        weir__redact(out, capacity, self->key, key_size);
-}
-
-void weir_ingest__http_read_message(const weir_ingest__http_embedder *self, const char *body, size_t size,
-                                    char out[WEIR_INGEST__HTTP_MESSAGE_SIZE]) {
+weir_status weir_ingest__http_refuse(const weir_ingest__http_embedder *self,
+                                     const weir__http_request *request, weir_error *error) {
+    char message[256];
     weir_cbor_writer w;
-    weir_cbor_value found = {.data = (const uint8_t *)body, .number = size};
-    char text[4 * WEIR_INGEST__HTTP_MESSAGE_SIZE];
-    if (read_json(self->base.env, body, size, &w, NULL) == WEIR_OK) {
+    weir_cbor_value found = {.data = (const uint8_t *)request->said, .number = request->said_size};
+    if (read_json(self->base.env, request->said, request->said_size, &w, NULL) == WEIR_OK) {
         weir_cbor_value document = weir_cbor_view(w.data);
         find_message(&document, &found);
     }
-    copy_without_key(self, (const char *)found.data, (size_t)found.number, text, sizeof text);
+    weir__http_show(self->http, (const char *)found.data, (size_t)found.number, message, sizeof message);
     weir_cbor_release(&w);
-    weir__one_line(text, out, WEIR_INGEST__HTTP_MESSAGE_SIZE);
+    return weir__http_fail(self->http, request, error, "answers %ld (tries: %u)%s%s", request->code,
+                           request->tries, *message ? ": " : "", message);
 }

@@ -1,9 +1,9 @@
 /* See kept_rows.h. */
 #include "ingest/kept_rows.h"
+#include "base/ascii.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,11 +170,8 @@ static weir_status choose_path(keeper *k, kept_part *part, const char *table, we
     if (k->env->random(k->env->context, random, sizeof random) != 0)
         return weir__io_error(error, WEIR_INGEST__OPERATOR, "name a file in", k->folder);
     weir__hex_encode(random, sizeof random, digits);
-    for (; table[size] && size < STEM_MAX; size++) {
-        char c = table[size];
-        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        stem[size] = is_plain ? c : '_';
-    }
+    for (; table[size] && size < STEM_MAX; size++)
+        stem[size] = weir__is_letter_or_digit(table[size]) ? table[size] : '_';
     stem[size] = 0;
     part->path = weir__arena_format(&k->arena, "%s/%s-%s.rows", k->folder, stem, digits);
     return part->path ? WEIR_OK : weir_ingest__no_memory(error, strlen(k->folder));

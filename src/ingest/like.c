@@ -4,8 +4,6 @@
 #include "ingest/like.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "store/reader.h"
@@ -205,10 +203,7 @@ static weir_status misfit(const weir_ingest__like *like, weir_error *error, cons
     __attribute__((format(printf, 3, 4)));
 static weir_status misfit(const weir_ingest__like *like, weir_error *error, const char *format, ...) {
     char what[500];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
+    WEIR__FORMAT(what, format);
     return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                       "the data and the schema do not fit %.300s: %s; use the schema that it was made with",
                       like->path, what);

@@ -8,7 +8,6 @@
  * or without a second thread, the caller's thread does the work itself and reports when it counts rows. */
 #include "ingest/phase_context.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -231,10 +230,7 @@ void weir_ingest__tell(void *argument, const weir_warning *warning) {
 void weir_ingest__warn(weir_ingest__context *context, const char *code, const char *table, const char *column,
                        const char *task, const char *format, ...) {
     char message[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
+    WEIR__FORMAT(message, format);
     weir_ingest__tell(
         context,
         &(weir_warning){.code = code, .table = table, .column = column, .task = task, .message = message});
@@ -242,9 +238,6 @@ void weir_ingest__warn(weir_ingest__context *context, const char *code, const ch
 
 void weir_ingest__note(weir_ingest__context *context, const char *code, const char *format, ...) {
     char message[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
+    WEIR__FORMAT(message, format);
     weir_ingest__tell(context, &(weir_warning){.code = code, .message = message, .is_note = true});
 }

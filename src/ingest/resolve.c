@@ -1,5 +1,4 @@
 /* The plan: schema and catalog together, with numbers for names. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +9,7 @@
 weir_status weir_ingest__plan_refuse(weir_error *error, weir_status status, const char *what,
                                      const char *format, ...) {
     char path[400];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(path, sizeof path, format, arguments);
-    va_end(arguments);
+    WEIR__FORMAT(path, format);
     weir_status failed =
         weir__fail(error, status, WEIR_INGEST__SCHEMA_OPERATOR, "the schema's %s %s", path, what);
     weir__note_text(error, "path", path, strlen(path));

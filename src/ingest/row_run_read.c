@@ -1,6 +1,5 @@
 /* A run, read from its header to its end. The frame that is read and the one before it are in memory, because
  * the row before the first of a frame is compared with it. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,10 +32,7 @@ static weir_status refuse(const run_input *in, const frame *at, weir_error *erro
     __attribute__((format(printf, 4, 5)));
 static weir_status refuse(const run_input *in, const frame *at, weir_error *error, const char *format, ...) {
     char what[300], place[60] = "";
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
+    WEIR__FORMAT(what, format);
     if (at)
         snprintf(place, sizeof place, ", in the frame at byte %llu,", (unsigned long long)at->offset);
     weir_status status =

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "ingest/postgres.h"
 
 /* ---- Messages -------------------------------------------------------------------------------- */
@@ -29,7 +30,7 @@ weir_status weir_ingest__pg_fail(weir_error *error, const weir_ingest__pg_sessio
 
 static bool accepts(const weir_env *env, const char *location) {
     (void)env;
-    return strncmp(location, "postgresql://", 13) == 0 || strncmp(location, "postgres://", 11) == 0;
+    return weir__begins_with(location, "postgresql://") || weir__begins_with(location, "postgres://");
 }
 
 /* libpq would print notices to stderr. */

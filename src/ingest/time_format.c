@@ -1,5 +1,6 @@
 /* See time_format.h. */
 #include "ingest/time_format.h"
+#include "base/ascii.h"
 
 #include <string.h>
 
@@ -105,20 +106,16 @@ const char *weir_ingest__time_format_compile(const char *pattern, size_t size,
 
 static bool read_digits(const char **at, const char *end, int least, int most, int *value, int *count) {
     int digits = 0, sum = 0;
-    for (; digits < most && *at < end && **at >= '0' && **at <= '9'; ++*at, digits++)
+    for (; digits < most && *at < end && weir__is_digit(**at); ++*at, digits++)
         sum = sum * 10 + (**at - '0');
     *value = sum;
     *count = digits;
     return digits >= least;
 }
 
-static char lower(char c) {
-    return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-}
-
 static bool starts_with(const char *at, const char *end, const char *word) {
     for (; *word; word++, at++)
-        if (at == end || lower(*at) != *word)
+        if (at == end || weir__lower(*at) != *word)
             return false;
     return true;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/ascii.h"
 #include "base/internal.h"
 #include "weir_tool/pipeline_tools.h"
 
@@ -18,7 +19,7 @@ static const char *const launchers[][2] = {
 static weir_status read_number(const char *name, const char *text, uint32_t *out, weir_error *error) {
     char *end = NULL;
     errno = 0;
-    unsigned long long value = text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : 0;
+    unsigned long long value = weir__is_digit(text[0]) ? strtoull(text, &end, 10) : 0;
     if (!end || *end || errno || value > UINT32_MAX)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "the variable %s is '%.60s', not a number; correct or unset it, or give rank and "

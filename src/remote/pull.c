@@ -23,7 +23,7 @@ typedef struct pull {
     int file;              /* of the part */
     int old_file;
     weir_remote__place place;
-    weir_remote__http *http;
+    weir_remote__http http;
     weir_remote__watch watch;
     weir_remote__chunks chunks, old;
     bool *is_here; /* a chunk */
@@ -120,8 +120,7 @@ static weir_status find_here(pull *p, weir_error *error) {
 
 /* ---- Receiving ----------------------------------------------------------------------------------- */
 
-static weir_status ask_next(void *context, weir_remote__http_request *request, bool *is_there,
-                            weir_error *error) {
+static weir_status ask_next(void *context, weir__http_request *request, bool *is_there, weir_error *error) {
     pull *p = context;
     while (p->next < p->chunks.count && p->is_here[p->next])
         p->next++;
@@ -129,20 +128,20 @@ static weir_status ask_next(void *context, weir_remote__http_request *request, b
     if (!*is_there)
         return WEIR_OK;
     request->number = p->next++;
-    request->method = WEIR_REMOTE__HTTP_GET;
+    request->method = WEIR__HTTP_GET;
     request->answer_max = p->chunks.list[request->number].size;
     request->has_ranges = true;
     request->url = weir_remote__place_chunk_url(&p->place, p->chunks.list[request->number].hash);
     return request->url ? WEIR_OK : weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, 1);
 }
 
-static weir_status take_chunk(void *context, weir_remote__http_request *request, const char **wrong,
+static weir_status take_chunk(void *context, weir__http_request *request, const char **wrong,
                               weir_error *error) {
     pull *p = context;
     const weir_remote__chunk *chunk = &p->chunks.list[request->number];
     uint8_t digest[WEIR_HASH_SIZE];
     if (request->code != 200 && request->code != 206)
-        return weir_remote__http_refuse(request, error);
+        return weir_remote__http_refuse(&p->http, request, error);
     weir__blake3_of(request->answer ? (const void *)request->answer : "", request->answer_size, digest);
     if (request->answer_size != chunk->size || memcmp(digest, chunk->hash, WEIR_HASH_SIZE) != 0) {
         *wrong = "has other bytes than its name says";
@@ -202,8 +201,8 @@ static weir_status run(pull *p, const char *url, weir_error *error) {
     WEIR__TRY(weir_remote__place_read(&p->place, p->env, url, NULL, error));
     WEIR__TRY(check_target(p, error));
     WEIR__TRY(weir__find_target(p->env, p->path, p->target, WEIR_REMOTE__OPERATOR, error));
-    WEIR__TRY(weir_remote__http_open(p->env, &p->place, p->options, &p->watch, &p->http, error));
-    WEIR__TRY(weir_remote__index_fetch(p->http, &p->place, &p->chunks, &is_there, error));
+    WEIR__TRY(weir_remote__http_open(&p->place, &p->watch, &p->http, error));
+    WEIR__TRY(weir_remote__index_fetch(&p->http, &p->chunks, &is_there, error));
     if (!is_there)
         return weir__fail(error, WEIR_IO_ERROR, WEIR_REMOTE__OPERATOR, "%.300s is not there (404)",
                           p->place.index_url);
@@ -230,7 +229,7 @@ static weir_status run(pull *p, const char *url, weir_error *error) {
         bytes += p->is_here[i] ? 0 : p->chunks.list[i].size;
     }
     weir_remote__watch_phase(&p->watch, "receive", missing, bytes);
-    WEIR__TRY(weir_remote__http_run(p->http, &(weir_remote__http_work){p, ask_next, take_chunk}, error));
+    WEIR__TRY(weir__http_run(p->http.engine, &(weir__http_work){p, ask_next, take_chunk}, error));
     WEIR__TRY(verify(p, error));
     if (p->env->rename(p->env->context, p->part, p->target) != 0)
         return weir__io_error(error, WEIR_REMOTE__OPERATOR, "rename", p->part);
@@ -258,7 +257,7 @@ weir_status weir_pull(const weir_env *env, const char *url, const char *path,
         weir_remote__complete_report(&own, &p.chunks, &p.watch);
         *report = own;
     }
-    weir_remote__http_close(p.http);
+    weir__http_close(p.http.engine);
     weir_remote__chunks_release(&p.chunks);
     weir_remote__chunks_release(&p.old);
     weir_remote__place_release(&p.place);

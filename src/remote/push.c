@@ -14,7 +14,7 @@ typedef struct push {
     const char *path;
     int file;
     weir_remote__place place;
-    weir_remote__http *http;
+    weir_remote__http http;
     weir_remote__watch watch;
     weir_remote__chunks chunks;
     bool *is_there; /* a chunk: the server has it, or an earlier chunk of this file is the same */
@@ -26,8 +26,7 @@ typedef struct push {
 
 /* ---- Asking -------------------------------------------------------------------------------------- */
 
-static weir_status next_missing(push *p, weir_remote__http_request *request, bool *is_there,
-                                weir_error *error) {
+static weir_status next_missing(push *p, weir__http_request *request, bool *is_there, weir_error *error) {
     while (p->next < p->chunks.count && p->is_there[p->next])
         p->next++;
     *is_there = p->next < p->chunks.count;
@@ -40,13 +39,12 @@ static weir_status next_missing(push *p, weir_remote__http_request *request, boo
     return request->url ? WEIR_OK : weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, 1);
 }
 
-static weir_status ask_next(void *context, weir_remote__http_request *request, bool *is_there,
-                            weir_error *error) {
-    request->method = WEIR_REMOTE__HTTP_HEAD;
+static weir_status ask_next(void *context, weir__http_request *request, bool *is_there, weir_error *error) {
+    request->method = WEIR__HTTP_HEAD;
     return next_missing(context, request, is_there, error);
 }
 
-static weir_status take_presence(void *context, weir_remote__http_request *request, const char **wrong,
+static weir_status take_presence(void *context, weir__http_request *request, const char **wrong,
                                  weir_error *error) {
     push *p = context;
     const weir_remote__chunk *chunk = &p->chunks.list[request->number];
@@ -58,14 +56,14 @@ static weir_status take_presence(void *context, weir_remote__http_request *reque
     }
     if (request->code == 404 || request->code == 403)
         return WEIR_OK;
-    return weir_remote__http_refuse(request, error);
+    return weir_remote__http_refuse(&p->http, request, error);
 }
 
 /* Chunks of the index that stands there are there; of chunks that are the same, one is sent. */
 static weir_status mark_known(push *p, weir_error *error) {
     weir_remote__chunks old = {.env = p->env};
     bool has_old = false;
-    weir_status status = weir_remote__index_fetch(p->http, &p->place, &old, &has_old, error);
+    weir_status status = weir_remote__index_fetch(&p->http, &old, &has_old, error);
     if (status == WEIR_STORE_CORRUPT) { /* whatever it is, it is replaced */
         weir_remote__chunks_release(&old);
         has_old = false;
@@ -90,16 +88,15 @@ static weir_status mark_known(push *p, weir_error *error) {
 
 /* ---- Sending ------------------------------------------------------------------------------------- */
 
-static weir_status send_next(void *context, weir_remote__http_request *request, bool *is_there,
-                             weir_error *error) {
+static weir_status send_next(void *context, weir__http_request *request, bool *is_there, weir_error *error) {
     push *p = context;
     uint8_t digest[WEIR_HASH_SIZE];
-    request->method = WEIR_REMOTE__HTTP_PUT;
+    request->method = WEIR__HTTP_PUT;
     weir_status status = next_missing(p, request, is_there, error);
     if (status != WEIR_OK || !*is_there)
         return status;
     const weir_remote__chunk *chunk = &p->chunks.list[request->number];
-    if (!weir_remote__http_body(request, p->env, chunk->size))
+    if (!weir__http_body(request, p->env, chunk->size))
         return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, chunk->size);
     if (!weir__read_at(p->env, p->file, request->body, chunk->size, chunk->offset))
         return weir__io_error(error, WEIR_REMOTE__OPERATOR, "read", p->path);
@@ -114,13 +111,13 @@ static bool is_sent(long code) {
     return code == 200 || code == 201 || code == 204;
 }
 
-static weir_status take_sent(void *context, weir_remote__http_request *request, const char **wrong,
+static weir_status take_sent(void *context, weir__http_request *request, const char **wrong,
                              weir_error *error) {
     push *p = context;
     uint32_t size = p->chunks.list[request->number].size;
     (void)wrong;
     if (!is_sent(request->code))
-        return weir_remote__http_refuse(request, error);
+        return weir_remote__http_refuse(&p->http, request, error);
     p->report->moved_chunks++;
     p->report->moved_bytes += size;
     p->watch.state.done++;
@@ -128,26 +125,26 @@ static weir_status take_sent(void *context, weir_remote__http_request *request, 
     return WEIR_OK;
 }
 
-static weir_status send_index(void *context, weir_remote__http_request *request, bool *is_there,
-                              weir_error *error) {
+static weir_status send_index(void *context, weir__http_request *request, bool *is_there, weir_error *error) {
     push *p = context;
     *is_there = !p->is_index_sent;
     if (p->is_index_sent)
         return WEIR_OK;
     p->is_index_sent = true;
-    request->method = WEIR_REMOTE__HTTP_PUT;
+    request->method = WEIR__HTTP_PUT;
     request->answer_max = 1 << 16;
     request->url = weir__copy_text(p->env, p->place.index_url, strlen(p->place.index_url));
-    if (!request->url || !weir_remote__http_body(request, p->env, p->index.size))
+    if (!request->url || !weir__http_body(request, p->env, p->index.size))
         return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, p->index.size);
     memcpy(request->body, p->index.data, p->index.size);
     return WEIR_OK;
 }
 
-static weir_status take_index(void *context, weir_remote__http_request *request, const char **wrong,
+static weir_status take_index(void *context, weir__http_request *request, const char **wrong,
                               weir_error *error) {
-    (void)context, (void)wrong;
-    return is_sent(request->code) ? WEIR_OK : weir_remote__http_refuse(request, error);
+    const push *p = context;
+    (void)wrong;
+    return is_sent(request->code) ? WEIR_OK : weir_remote__http_refuse(&p->http, request, error);
 }
 
 /* Opens and verifies the store. What is wrong with it or the URL is said first: verifying takes a while. */
@@ -181,10 +178,10 @@ static weir_status run(push *p, const char *url, const weir_remote_options *opti
     p->is_there = weir__allocate_zero(p->env, p->chunks.count, sizeof *p->is_there);
     if (!p->is_there)
         return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, p->chunks.count);
-    WEIR__TRY(weir_remote__http_open(p->env, &p->place, options, &p->watch, &p->http, error));
+    WEIR__TRY(weir_remote__http_open(&p->place, &p->watch, &p->http, error));
     WEIR__TRY(mark_known(p, error));
     weir_remote__watch_phase(&p->watch, "ask", p->chunks.count, 0);
-    WEIR__TRY(weir_remote__http_run(p->http, &(weir_remote__http_work){p, ask_next, take_presence}, error));
+    WEIR__TRY(weir__http_run(p->http.engine, &(weir__http_work){p, ask_next, take_presence}, error));
     uint64_t missing = 0, bytes = 0;
     for (size_t i = 0; i < p->chunks.count; i++) {
         missing += !p->is_there[i];
@@ -192,10 +189,10 @@ static weir_status run(push *p, const char *url, const weir_remote_options *opti
     }
     p->next = 0;
     weir_remote__watch_phase(&p->watch, "send", missing, bytes);
-    WEIR__TRY(weir_remote__http_run(p->http, &(weir_remote__http_work){p, send_next, take_sent}, error));
+    WEIR__TRY(weir__http_run(p->http.engine, &(weir__http_work){p, send_next, take_sent}, error));
     weir_remote__chunks_write(&p->chunks, &p->index);
     WEIR__TRY(weir_json_finish(&p->index, error));
-    return weir_remote__http_run(p->http, &(weir_remote__http_work){p, send_index, take_index}, error);
+    return weir__http_run(p->http.engine, &(weir__http_work){p, send_index, take_index}, error);
 }
 
 weir_status weir_push(const weir_env *env, const char *store, const char *url,
@@ -212,7 +209,7 @@ weir_status weir_push(const weir_env *env, const char *store, const char *url,
         weir_remote__complete_report(&own, &p.chunks, &p.watch);
         *report = own;
     }
-    weir_remote__http_close(p.http);
+    weir__http_close(p.http.engine);
     weir_json_release(&p.index);
     weir__release(env, p.is_there);
     weir_remote__chunks_release(&p.chunks);

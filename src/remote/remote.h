@@ -3,7 +3,7 @@
  *   chunks.c            a file cut by its content; the index as text
  *   remote_url.c        URLs, the addresses of objects, and credentials
  *   remote_progress.c   options and progress
- *   http.c              requests at once through libcurl, with retries
+ *   place_requests.c    what requests to a place are signed with, and say when they are refused
  *   index.c             the index of a place
  *   push.c              a store to a server
  *   pull.c              a store from a server
@@ -11,6 +11,7 @@
 #ifndef WEIR_REMOTE_REMOTE_H
 #define WEIR_REMOTE_REMOTE_H
 
+#include "base/http.h"
 #include "base/internal.h"
 #include "weir/remote.h"
 #include "weir_tool/documents.h"
@@ -93,60 +94,26 @@ WEIR_CHECKED weir_status weir_remote__place_read(weir_remote__place *place, cons
 void weir_remote__place_release(weir_remote__place *place);
 /* The address of a chunk, terminated; NULL if memory is short. */
 char *weir_remote__place_chunk_url(const weir_remote__place *place, const uint8_t hash[WEIR_HASH_SIZE]);
-/* Takes the credentials out of a message. */
-void weir_remote__place_redact(const weir_remote__place *place, char *text, size_t capacity);
 
 /* ---- Requests ---------------------------------------------------------------------------------- */
 
-typedef enum weir_remote__http_method {
-    WEIR_REMOTE__HTTP_GET,
-    WEIR_REMOTE__HTTP_HEAD,
-    WEIR_REMOTE__HTTP_PUT
-} weir_remote__http_method;
+/* Requests to a place: they are signed, and tell how far the work is. */
+typedef struct weir_remote__http {
+    weir__http *engine;
+    const weir_remote__place *place;
+    weir_remote__watch *watch; /* its options are those of the requests */
+} weir_remote__http;
 
-/* One request at a time; its buffers are used again. */
-typedef struct weir_remote__http_request {
-    weir_remote__http_method method;
-    char *url;       /* released by the engine */
-    uint64_t number; /* the caller's */
-    uint8_t *body;   /* of a PUT: room that weir_remote__http_body made */
-    size_t body_size, body_capacity;
-    size_t answer_max; /* a longer answer is a failure */
-    bool has_ranges;   /* what was cut may be continued */
-    /* After it was done: */
-    long code;
-    uint8_t *answer;
-    size_t answer_size, answer_capacity;
-    int64_t length; /* that a HEAD says; -1: it does not */
-} weir_remote__http_request;
-
-/* What to do, one request after the other, in the thread that runs it. */
-typedef struct weir_remote__http_work {
-    void *context;
-    /* Fills the next request; *is_there false if there is none. */
-    weir_status (*next)(void *context, weir_remote__http_request *request, bool *is_there, weir_error *error);
-    /* Takes an answer. If it sets *wrong, which says why, the request is tried again. */
-    weir_status (*done)(void *context, weir_remote__http_request *request, const char **wrong,
-                        weir_error *error);
-} weir_remote__http_work;
-
-typedef struct weir_remote__http weir_remote__http;
-
-WEIR_CHECKED weir_status weir_remote__http_open(const weir_env *env, const weir_remote__place *place,
-                                                const weir_remote_options *options, weir_remote__watch *watch,
-                                                weir_remote__http **out, weir_error *error);
-void weir_remote__http_close(weir_remote__http *http);
-WEIR_CHECKED weir_status weir_remote__http_run(weir_remote__http *http, const weir_remote__http_work *work,
-                                               weir_error *error);
-bool weir_remote__http_body(weir_remote__http_request *request, const weir_env *env, size_t size);
+/* `out` stays where it is. After a success: weir__http_close(out->engine), before the place is released. */
+WEIR_CHECKED weir_status weir_remote__http_open(const weir_remote__place *place, weir_remote__watch *watch,
+                                                weir_remote__http *out, weir_error *error);
 /* IO_ERROR for an answer that is not what was hoped for. */
-WEIR_CHECKED weir_status weir_remote__http_refuse(const weir_remote__http_request *request,
-                                                  weir_error *error);
+WEIR_CHECKED weir_status weir_remote__http_refuse(const weir_remote__http *http,
+                                                  const weir__http_request *request, weir_error *error);
 
 /* The index at a place; *is_there false if the server has none. */
-WEIR_CHECKED weir_status weir_remote__index_fetch(weir_remote__http *http, const weir_remote__place *place,
-                                                  weir_remote__chunks *out, bool *is_there,
-                                                  weir_error *error);
+WEIR_CHECKED weir_status weir_remote__index_fetch(const weir_remote__http *http, weir_remote__chunks *out,
+                                                  bool *is_there, weir_error *error);
 
 /* ---- Options and the report -------------------------------------------------------------------- */
 

@@ -1,20 +1,17 @@
 /* URLs of stores: s3://bucket/key and plain HTTP; and what signs the requests, from the variables that all
- * tools of S3 read. Addresses of objects hold no secrets; messages go through weir_remote__place_redact all
- * the same, because a server may send back what it was sent. */
+ * tools of S3 read. Addresses of objects hold no secrets; messages are searched for them all the same,
+ * because a server may send back what it was sent. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "remote/remote.h"
 
 enum { URL_MAX = 2048, CREDENTIAL_MAX = 8192, BUCKET_MIN = 3, BUCKET_MAX = 63 };
 
 static weir_status refuse(weir_error *error, const char *what) {
     return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_REMOTE__OPERATOR, "%s", what);
-}
-
-static bool begins_with(const char *text, const char *start) {
-    return strncmp(text, start, strlen(start)) == 0;
 }
 
 /* ---- Variables ------------------------------------------------------------------------------- */
@@ -108,7 +105,7 @@ static weir_status add_bucket(const weir_remote__place *place, text *out, const 
     static const char *const names[] = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", NULL};
     weir_status status = WEIR_OK;
     char *endpoint = first_variable(place->env, names, NULL, &status, error);
-    if (endpoint && !begins_with(endpoint, "http://") && !begins_with(endpoint, "https://"))
+    if (endpoint && !weir__begins_with(endpoint, "http://") && !weir__begins_with(endpoint, "https://"))
         status = refuse(error, "AWS_ENDPOINT_URL must begin with http:// or https://");
     if (status == WEIR_OK && endpoint && strchr(endpoint, '@'))
         status = refuse(error, "AWS_ENDPOINT_URL must not have a user or a password");
@@ -179,9 +176,9 @@ weir_status weir_remote__place_read(weir_remote__place *place, const weir_env *e
     if (!out)
         return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, sizeof *out);
     weir_status status;
-    if (begins_with(url, "s3://"))
+    if (weir__begins_with(url, "s3://"))
         status = read_s3(place, url, out, error);
-    else if (begins_with(url, "http://") || begins_with(url, "https://"))
+    else if (weir__begins_with(url, "http://") || weir__begins_with(url, "https://"))
         status = read_http(url, out, error);
     else
         status =
@@ -235,11 +232,4 @@ char *weir_remote__place_chunk_url(const weir_remote__place *place, const uint8_
     memcpy(url, place->index_url, place->folder);
     snprintf(url + place->folder, size - place->folder, "%s%s", folder, name);
     return url;
-}
-
-void weir_remote__place_redact(const weir_remote__place *place, char *message, size_t capacity) {
-    const char *const secrets[] = {place->secret_key, place->session_token, place->access_key};
-    for (int i = 0; i < 3; i++)
-        if (secrets[i])
-            weir__redact(message, capacity, secrets[i], strlen(secrets[i]));
 }

@@ -1,7 +1,5 @@
 /* What looks like a mistake, by name. Each warning says what was seen and what to do about it. */
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "report/report.h"
@@ -23,10 +21,7 @@ static void warn(weir_report__work *work, const char *code, subject about, const
 static void warn(weir_report__work *work, const char *code, subject about, const char *format, ...) {
     weir_report *report = work->report;
     char message[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
+    WEIR__FORMAT(message, format);
     weir_warning *warning =
         weir__arena_append(&report->arena, &report->warnings, &report->warning_count, sizeof *warning);
     if (warning)

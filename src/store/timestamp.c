@@ -1,6 +1,7 @@
 /* Timestamps: ISO 8601 text to microseconds and back, and the floats that a batch delivers (calendar.h). */
 #include <stdio.h>
 
+#include "base/ascii.h"
 #include "base/floating.h"
 #include "base/internal.h"
 #include "store/format.h"
@@ -69,7 +70,7 @@ static bool read_date(const char **at, const char *end, int64_t *days) {
 static bool read_decimals(const char **at, const char *end, int *micros) {
     int value = 0;
     int digits = 0;
-    for (; *at < end && **at >= '0' && **at <= '9'; ++*at) {
+    for (; *at < end && weir__is_digit(**at); ++*at) {
         if (++digits > 6)
             return false;
         value = value * 10 + (**at - '0');

@@ -261,6 +261,34 @@ class Http(Embedder):
             with Server(lambda handler, _body, _number, c=code, t=text: Server.send(handler, c, t)) as server:
                 self.assert_fails(self.http(server), "SOURCE_ERROR", server.url, *words)
 
+    def test_a_message_full_of_keys(self):
+        """It is cut somewhere, and what is left of a key there is not told."""
+        for before in range(len(KEY)):
+            with Server(lambda handler, _body, _number, n=before: Server.send(handler, 400, "x" * n + KEY * 100)) as server:
+                done = self.http(server)
+            self.assert_fails(done, "SOURCE_ERROR", "x" * before + "***")
+            self.assertNotIn(KEY[:2], done.stderr.decode())
+
+    def test_an_answer_without_end(self):
+        """It is left at its limit, and not asked for again."""
+        def go_on(handler, _body, _number):
+            handler.send_response(200)
+            handler.end_headers()
+            handler.close_connection = True
+            try:
+                while True:
+                    handler.wfile.write(bytes(1 << 20))
+            except OSError:
+                pass
+
+        with Server(go_on) as server:
+            self.assert_fails(self.http(server), "SOURCE_ERROR", "more than 256 MiB; make $.embedding.batch_size smaller")
+            self.assertEqual(server.requests, 1)
+
+    def test_a_refusal_without_a_word(self):
+        with Server(lambda handler, _body, _number: Server.send(handler, 400, "")) as server:
+            self.assert_fails(self.http(server), "SOURCE_ERROR", "answers 400 (tries: 1)\n")
+
     def test_retries_end(self):
         with Server(lambda handler, _body, _number: Server.send(handler, 500, "broken " + KEY)) as server:
             self.assert_fails(self.http(server, retries=3, concurrency=1), "SOURCE_ERROR", "500", "tries: 4", "broken ***")

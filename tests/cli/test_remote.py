@@ -183,6 +183,20 @@ class Faults(RemoteTest):
         self.assertEqual(len(server.ranges), len(seen))
         self.assertTrue(all(first > 0 for first in server.ranges))
 
+    def test_a_server_without_ranges_begins_anew(self):
+        seen = set()
+
+        def cut_once(method, path, number):
+            is_new = method == "GET" and "chunks" in path and path not in seen
+            seen.add(path)
+            return "cut" if is_new else None
+
+        server = self.serve(has_ranges=False)
+        self.push()
+        server.behave = cut_once
+        self.pull("--retries", "1")
+        self.assert_pulled()
+
     def test_wrong_bytes_never_arrive_and_the_rest_does(self):
         wrong = []
 
@@ -305,6 +319,15 @@ class Signed(RemoteTest):
         variables = {**S3, "AWS_ENDPOINT_URL_S3": server.url}
         self.refuse("IO_ERROR", "answers 403 (tries: 1): SignatureDoesNotMatch", "pull", "s3://bucket/a.weir", "-o", self.out, **variables)
         self.refuse("IO_ERROR", "answers 403", "push", STORE, "s3://bucket/a.weir", **variables)
+
+    def test_what_is_left_of_a_secret_in_a_long_message_is_not_told(self):
+        """The message is cut; a secret that stands where it is cut does not lose its end only."""
+        for secret in (TOKEN, SECRET):
+            server = self.serve(lambda *_, said=secret: b"x" * 190 + b" " + said.encode() * 100)
+            variables = {**S3, "AWS_SESSION_TOKEN": TOKEN, "AWS_ENDPOINT_URL": server.url}
+            done = self.run_weir("pull", "s3://bucket/a.weir", "-o", self.out, *SOON, **variables)
+            self.assertIn("answers 400 (tries: 1): No: " + "x" * 190 + " ***", done.stderr)
+            self.assertNotIn(secret[:6], done.stderr)
 
     def test_without_keys_nothing_is_signed(self):
         server = self.serve()

@@ -11,8 +11,8 @@ EMPTY = hashlib.sha256(b"").hexdigest()
 
 class Server:
     """`behave(method, path, number)` says what happens to a request: None, a status code, "cut" (the connection ends in the
-    middle of the body), "wrong" (a byte is changed), "slow" (in small pieces), "stall" (nothing comes). `secrets` are the
-    secret keys by access key: with them, every request must be signed."""
+    middle of the body), "wrong" (a byte is changed), "slow" (in small pieces), "stall" (nothing comes), or, as bytes, the
+    message of a refusal (400). `secrets` are the secret keys by access key: with them, every request must be signed."""
 
     def __init__(self, behave=None, secrets=None, token=None, has_ranges=True):
         self.objects, self.requests, self.ranges, self.faults = {}, [], [], []
@@ -68,6 +68,8 @@ class Server:
         wrong = self.wrong_signature(handler, body) if self.secrets else None
         if wrong:
             return self.send(handler, 403, f"<Error><Code>SignatureDoesNotMatch</Code><Message>{wrong}</Message></Error>".encode())
+        if isinstance(fault, bytes):
+            return self.send(handler, 400, b"<Error><Code>No</Code><Message>" + fault + b"</Message></Error>")
         if isinstance(fault, int):
             return self.send(handler, fault, b"<Error><Code>SlowDown</Code><Message>Please reduce</Message></Error>", {"Retry-After": "0"})
         if fault == "stall":
