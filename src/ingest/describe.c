@@ -206,8 +206,7 @@ weir_status weir_ingest__describe_store(const weir_env *env, const weir_ingest__
     if (!weir_store__marks_fit(info))
         return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                           "the schema has %u tasks, %u columns (with one of each derived task) and %u "
-                          "foreign keys; a store "
-                          "has at most %d tasks times columns and foreign keys",
+                          "foreign keys; a store has at most %d tasks times columns and foreign keys",
                           info->task_count, info->column_count, info->edge_count, WEIR_STORE__MARKS_MAX);
     info->tables = out->tables = weir__arena_take_zero(arena, info->table_count, sizeof *out->tables);
     info->columns = out->columns = weir__arena_take_zero(arena, columns, sizeof *out->columns);
