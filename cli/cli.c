@@ -431,8 +431,33 @@ static int open_target(cli_output *output) {
     return file;
 }
 
+/* What a file is that somebody would miss: nobody means a database or a store when an output is named. */
+static const char *find_data(const char *path) {
+    static const struct {
+        const char *head, *what;
+        size_t at;
+    } kinds[] = {{"SQLite format 3", "an SQLite database", 0},
+                 {"DUCK", "a DuckDB database", 8},
+                 {"PAR1", "a Parquet file", 0},
+                 {"WEIR\r\n\x1a", "a store", 1}};
+    char head[16];
+    struct stat found;
+    FILE *file = stat(path, &found) == 0 && S_ISREG(found.st_mode) ? fopen(path, "rb") : NULL;
+    size_t size = file ? fread(head, 1, sizeof head, file) : 0;
+    if (file)
+        fclose(file);
+    for (size_t i = 0; i < CLI_COUNT(kinds) && size == sizeof head; i++)
+        if (memcmp(head + kinds[i].at, kinds[i].head, strlen(kinds[i].head)) == 0)
+            return kinds[i].what;
+    return NULL;
+}
+
 weir_status cli_output_open(cli_output *output, const char *path, weir_error *error) {
     *output = (cli_output){.path = path};
+    const char *data = find_data(path);
+    if (data)
+        return cli_error(error, WEIR_CONTRACT_VIOLATION,
+                         "%s is %s, which would be replaced; delete it or choose another output", path, data);
     int file = open_target(output);
     int number = errno;
     if (file >= 0 && (output->stream = fdopen(file, "wb")) == NULL) {

@@ -76,6 +76,12 @@ int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char
     run.options.manifest_mode = updates    ? WEIR_MANIFEST_UPDATE
                                 : replaces ? WEIR_MANIFEST_REPLACE
                                            : WEIR_MANIFEST_KEEP;
+    const char *const inputs[] = {run.options.source, schema,
+                                  run.options.like,   run.options.base,
+                                  run.options.output, run.options.manifest};
+    for (size_t i = 0; run.page && i < CLI_COUNT(inputs); i++)
+        if (inputs[i] && (strcmp(run.page, inputs[i]) == 0 || cli_is_same_file(run.page, inputs[i])))
+            return cli_usage(self, "--html names another file of the command; give it a name of its own");
     cli_use_source(&source, &run.options);
     if (is_assembly && !find_in(run.options.source, WEIR_ROW_RUN_LIST, path, sizeof path)) {
         weir_error error;

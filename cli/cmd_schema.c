@@ -1,14 +1,34 @@
 /* weir schema SOURCE: the draft of a schema, for a person to edit, and the reasons for what is in it. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "draft.h"
 #include "source_options.h"
 
 typedef struct wishes {
-    bool as_json, explains;
+    bool as_json, explains, is_forced;
     const char *output;
 } wishes;
+
+/* What is there is replaced only if it is this draft, or if that is asked for: it may have been edited. */
+static weir_status check_target(const wishes *wish, const cli_draft *draft, weir_error *error) {
+    char *there;
+    size_t size;
+    struct stat found;
+    if (wish->is_forced || stat(wish->output, &found) != 0 || !S_ISREG(found.st_mode))
+        return WEIR_OK;
+    weir_status status = cli_read_file(wish->output, &there, &size, error);
+    if (status != WEIR_OK)
+        return status;
+    bool is_same = size == draft->schema.size && memcmp(there, draft->schema.data, size) == 0;
+    free(there);
+    return is_same ? WEIR_OK
+                   : cli_error(error, WEIR_CONTRACT_VIOLATION,
+                               "%s is there already and is not this draft; give --force to replace it, or "
+                               "choose another output",
+                               wish->output);
+}
 
 /* The draft goes to a file, and the reasons beside it: "shop.schema.json" has them in "shop.schema.notes.md";
  * or one of the two is printed. */
@@ -24,8 +44,10 @@ static int make_draft(const wishes *wish, const weir_ingest_options *options) {
         char *notes = malloc(size + sizeof ".notes.md");
         if (notes)
             sprintf(notes, "%.*s.notes.md", (int)(has_ending ? size - 5 : size), wish->output);
-        status = notes ? cli_draft_save(&draft, options->source, wish->output, notes, &error)
+        status = notes ? check_target(wish, &draft, &error)
                        : cli_error(&error, WEIR_OUT_OF_MEMORY, "no memory for a path");
+        if (status == WEIR_OK)
+            status = cli_draft_save(&draft, options->source, wish->output, notes, &error);
         if (status == WEIR_OK)
             printf("%s is the draft, %s says why it is so.\n", wish->output, notes);
         free(notes);
@@ -63,7 +85,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         CLI_OPTION("--json", &wish.as_json),     CLI_OPTION("--json-schema", &json_schema),
         CLI_OPTION("--explain", &wish.explains), CLI_OPTION("--output", &wish.output),
         CLI_OPTION("--check", &check),           CLI_OPTION("--threads", &ingest.threads),
-        CLI_SOURCE_OPTIONS(source, ingest)};
+        CLI_OPTION("--force", &wish.is_forced),  CLI_SOURCE_OPTIONS(source, ingest)};
     int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, &ingest.source, 1, NULL);
     if (count < 0)
         return CLI_USAGE;
@@ -82,12 +104,13 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_schema = {
     .name = "schema",
     .summary = "draft a schema from a database",
-    .usage = "weir schema SOURCE [-o FILE] [--explain] [--threads N] [--json]\n"
+    .usage = "weir schema SOURCE [-o FILE [--force]] [--explain] [--threads N] [--json]\n"
              "                   " CLI_SOURCE_USAGE "\n"
              "       weir schema --check FILE\n"
              "       weir schema --json-schema",
     .help = CLI_SOURCE_HELP
     "  -o, --output F    write the draft there, and the reasons beside it (NAME.notes.md)\n"
+    "  --force           replace a file that is there already and is not this draft\n"
     "  --explain         print the reasons for each choice instead of the draft\n"
     "  --threads N       connections that read at once (default: the number of processors)\n"
     "  --json            print in one line\n"

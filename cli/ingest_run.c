@@ -148,6 +148,9 @@ int cli_ingest_finish(const cli_ingest_job *ingest, weir_status status, const we
 static weir_status write_page(const cli_ingest_job *ingest, weir_error *error) {
     char source[CLI_PATH_MAX];
     weir_json_writer w;
+    if (cli_is_same_file(ingest->page, ingest->result.manifest_path))
+        return cli_error(error, WEIR_CONTRACT_VIOLATION, "%s is the manifest; the page must be another file",
+                         ingest->page);
     weir_location_text(ingest->options.source, source, sizeof source);
     cli_json_begin(&w);
     put_result(&w, &ingest->result);
