@@ -138,10 +138,10 @@ typedef struct weir_ingest__draft_column {
     /* From the rows. */
     uint64_t values; /* that are not null */
     uint64_t integers, reals, whole_reals, texts, blobs, booleans, times;
+    uint64_t iso_texts;  /* texts that are times in ISO 8601 */
     int64_t least, most; /* of integers, whole reals and times */
     bool all_dates;      /* integers such as 20130102 */
     bool all_boolean;    /* every value reads as one */
-    bool all_iso;        /* texts */
     bool any_space;
     bool any_long;    /* text beyond WEIR_INGEST__KEY_TEXT_MAX bytes */
     uint64_t formats; /* that all texts have: a bit each */

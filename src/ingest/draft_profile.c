@@ -82,8 +82,7 @@ static void see_text(const weir_ingest__draft *draft, weir_ingest__draft_column 
     column->any_long = column->any_long || text.size > WEIR_INGEST__KEY_TEXT_MAX;
     if (!column->any_space)
         column->any_space = memchr(text.data, ' ', text.size) != NULL;
-    if (column->all_iso)
-        column->all_iso = weir_timestamp_parse(text.data, text.size, &micros);
+    column->iso_texts += weir_timestamp_parse(text.data, text.size, &micros);
     for (uint32_t i = 0; column->formats >> i; i++)
         if (column->formats >> i & 1 &&
             !weir_ingest__time_format_read(&draft->formats[i], text.data, text.size, &micros))
@@ -164,7 +163,7 @@ static bool prepare_table(weir_ingest__draft *draft, weir_ingest__draft_table *t
         column->declared = source->columns[c].declared;
         weir_ingest__words_read(column->name, &column->words);
         column->wants_unique = wants_unique(table, c);
-        column->all_dates = column->all_boolean = column->all_iso = true;
+        column->all_dates = column->all_boolean = true;
         column->formats = ((uint64_t)1 << WEIR_INGEST__FORMATS) - 1;
         column->stype = WEIR_IGNORED;
         weir_ingest__sample_init(&column->sample, draft->env);

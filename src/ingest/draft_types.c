@@ -79,7 +79,7 @@ static bool decide_text_time(const column_at *at) {
     const weir_ingest__draft *draft = at->draft;
     weir_ingest__draft_column *column = at->column;
     const weir_ingest__time_format *first = NULL, *other = NULL;
-    if (column->all_iso) {
+    if (column->iso_texts == column->texts) {
         decide(at, WEIR_TIMESTAMP, "every text is a time in ISO 8601");
         return true;
     }
@@ -155,22 +155,42 @@ static void decide_integer(const column_at *at) {
 
 enum { TRUE_OR_FALSE = 3, T_AND_F = 12, YES_AND_NO = 48 };
 
+/* What some values keep a column from being, for a person to see; NULL if nothing. */
+static const char *say_near_miss(const column_at *at) {
+    const weir_ingest__draft_column *column = at->column;
+    uint64_t numbers = column->integers + column->reals;
+    bool is_time = 2 * column->iso_texts > column->values;
+    if (is_time || 2 * numbers > column->values)
+        return weir_ingest__draft_text(
+            at->draft, "%llu of %llu values are %s, the others are not: make those NULL with a query",
+            (unsigned long long)(is_time ? column->iso_texts : numbers), (unsigned long long)column->values,
+            is_time ? "times in ISO 8601" : "numbers");
+    return column->declared == WEIR_INGEST__DECLARED_TIME
+               ? "declared as a time, but the texts are of no form of times that all of them have"
+               : NULL;
+}
+
 static void decide_text(const column_at *at) {
     const weir_ingest__draft_column *column = at->column;
     bool is_text = column->kind == WEIR_INGEST__DRAFT_TEXT;
     bool is_distinct = column->wants_unique && !column->unique.has_doubles;
     if (is_text && decide_text_time(at))
         return;
+    const char *miss = say_near_miss(at);
+    weir_stype stype = WEIR_TEXT;
+    const char *why = "text of many kinds";
     if (is_text && ((column->truths & ~WEIR__LOW(uint32_t, TRUE_OR_FALSE)) == 0 ||
-                    column->truths == T_AND_F || column->truths == YES_AND_NO))
-        decide(at, WEIR_BOOLEAN, "all texts are words for true and false");
-    else if (has_few(column, TEXT_CATEGORIES))
-        decide(at, WEIR_CATEGORICAL, say_few(at, "texts"));
-    else if (is_distinct && !column->any_space && weir_ingest__name_may_be_identifier(&column->words))
-        decide(at, WEIR_IDENTIFIER,
-               "all values are different, none has a space, and the name is that of an identifier");
-    else
-        decide(at, WEIR_TEXT, "text of many kinds");
+                    column->truths == T_AND_F || column->truths == YES_AND_NO)) {
+        stype = WEIR_BOOLEAN;
+        why = "all texts are words for true and false";
+    } else if (has_few(column, TEXT_CATEGORIES)) {
+        stype = WEIR_CATEGORICAL;
+        why = say_few(at, "texts");
+    } else if (is_distinct && !column->any_space && weir_ingest__name_may_be_identifier(&column->words)) {
+        stype = WEIR_IDENTIFIER;
+        why = "all values are different, none has a space, and the name is that of an identifier";
+    }
+    decide_with(at, stype, miss != NULL, miss ? miss : why);
 }
 
 /* ---- All ------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 """Drafts of databases as people bring them: without any editing, all foreign keys that can be known, the right times, no id as
 a number, no task that cannot be; and no sequence that shows a row before it came to be, checked from the raw rows."""
 
+import contextlib
 import json
 import os
 import random
@@ -166,6 +167,24 @@ class Explained(unittest.TestCase):
             self.assertEqual(tasks, set(json.loads(weir("schema", source, "--json"))["tasks"]))
             self.assertIn({"table": "results", "topic": "time", "choice": "raceId -> races.date",
                            "why": "a row has no time of its own, and this is the only parent that has one"}, reasons)
+
+    def test_what_some_values_keep_a_column_from_being(self):
+        """A bad date among thousands makes a text of all: a person is told to look."""
+        with tempfile.TemporaryDirectory() as scratch:
+            source = Path(scratch) / "loans.sqlite"
+            with contextlib.closing(scratch_database(source)) as connection:
+                connection.execute("CREATE TABLE loans (id INTEGER PRIMARY KEY, out_at TEXT, pages, due DATE, note TEXT, back TEXT)")
+                rows = [(i, f"2024-01-{i % 28 + 1:02d} 10:00:{i % 60:02d}", i * 7 % 1013, f"{i}. day", f"note {i}", "2024-02-03") for i in range(1200)]
+                rows[7] = (7, "", "many", "soon", "", None)
+                connection.executemany("INSERT INTO loans VALUES (?, ?, ?, ?, ?, ?)", rows)
+                connection.commit()
+            reasons = {one["column"]: one for one in json.loads(weir("schema", source, "--explain", "--json")) if one["topic"] == "stype"}
+            for column, words in (("out_at", "1199 of 1200 values are times in ISO 8601"), ("pages", "1199 of 1200 values are numbers"),
+                                  ("due", "declared as a time")):
+                self.assertIn(words, reasons[column]["why"])
+                self.assertTrue(reasons[column]["check"])
+            for column in ("note", "back"):
+                self.assertNotIn("check", reasons[column])
 
     def test_keys_in_circles(self):
         """Tables that all lead to each other: ways between them are many, and looked for once."""
