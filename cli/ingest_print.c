@@ -105,14 +105,16 @@ static void print_time_rules(const weir_store *store) {
     }
     for (uint32_t c = 0; c < info->table_column_count; c++) {
         const weir_column *column = &info->columns[c];
-        if (column->known_slot == WEIR_NONE || column->known_at == c)
+        if (column->known_slot == WEIR_NONE)
             continue;
         begin_list(&is_begun, heading);
+        snprintf(time, sizeof time, "its own time");
         if (column->known_time != WEIR_NONE)
             weir_store_time_text(store, column->table, column->known_time, time, sizeof time);
+        else if (column->known_at != c)
+            snprintf(time, sizeof time, "%s", info->columns[column->known_at].name);
         printf("  %s.%s is shown from %s on\n", cli_shown(info->tables[column->table].name),
-               cli_shown(column->name),
-               cli_shown(column->known_time != WEIR_NONE ? time : info->columns[column->known_at].name));
+               cli_shown(column->name), cli_shown(time));
     }
 }
 

@@ -118,6 +118,10 @@ function tableRow(table) {
   const row = element("tr");
   const name = element("td", "table-name");
   name.append(element("bdi", "", table.name));
+  for (const column of table.columns.filter((one) => one.shown_from)) {
+    const own = column.shown_from === column.name;
+    name.append(element("small", "", `${column.name} is shown from ${own ? "its own time" : column.shown_from} on`));
+  }
   if (!table.reached && report.tasks.length) name.append(element("small", "bad", "no task reaches it"));
   const when = element("td", "when");
   if (table.timed) {

@@ -57,6 +57,12 @@ static void put_table(const weir_store *store, const weir_report_table *table, w
         }
         if (weir_value_of(column->stype) == WEIR_VALUE_CATEGORY)
             weir_json_pair_uint(w, "categories", column->category_count);
+        if (column->known_time != WEIR_NONE) {
+            weir_store_time_text(store, column->table, column->known_time, path, sizeof path);
+            weir_json_pair_text(w, "shown_from", path);
+        } else if (column->known_slot != WEIR_NONE) {
+            weir_json_pair_text(w, "shown_from", info->columns[column->known_at].name);
+        }
         weir_json_end_object(w);
     }
     weir_json_end_array(w);

@@ -82,6 +82,11 @@ class Shop(unittest.TestCase):
                      os.path.join(self.folder.name, "human.weir"))
         self.assertIn("4 values of orders.courier match no row of couriers", human.stdout)
         self.assertIn("orders.status is shown from closed_at on", human.stdout)
+        self.assertIn("orders.closed_at is shown from its own time on", human.stdout)
+        shown = {f"{t['name']}.{c['name']}": c["shown_from"] for t in self.report["report"]["tables"] for c in t["columns"]
+                 if "shown_from" in c}
+        self.assertEqual((shown["orders.status"], shown["orders.closed_at"]), ("closed_at", "closed_at"))
+        self.assertNotIn("orders.placed_at", shown)
         self.assertEqual(human.stderr, "", "progress is for terminals")
 
     def test_report_of_little(self):
