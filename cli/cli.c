@@ -14,11 +14,12 @@
 #include <unistd.h>
 
 int cli_usage(const cli_command *command, const char *format, ...) {
+    char text[CLI_SHOWN_MAX];
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "weir %s: ", command->name);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    fprintf(stderr, "weir %s: %s", command->name, cli_shown(text));
     fprintf(stderr, "\nusage: %s\n'weir help %s' says more.\n", command->usage, command->name);
     return CLI_USAGE;
 }

@@ -98,6 +98,12 @@ class Messages(unittest.TestCase):
             self.assertIn("[1mt", done.stdout)
             self.assertNotRegex(done.stdout + done.stderr, "[\x00-\x08\x0b-\x1f\x7f-\x9f]", arguments)
 
+    def test_arguments_are_shown_without_control_characters(self) -> None:
+        for arguments in (("a\x1b[31mb",), ("help", "a\x1b[31mb"), ("info", "--a\x1b[31mb"), ("info", "x.weir", "a\x1b[31mb"),
+                          ("info", "x.weir", "--row", "a\x1b[31mb"), ("info", "a\x1b[31mb")):  # fmt: skip
+            self.refuse(arguments, "a?[31mb")
+            self.assertNotIn("\x1b", self.run_weir(*arguments).stderr)
+
     # ---- Graphs
 
     def test_a_file_that_is_not_a_graph(self) -> None:
