@@ -75,6 +75,16 @@ class Messages(unittest.TestCase):
                 (self.folder / "s.json").write_text(json.dumps(schema))
                 self.refuse(("ingest", "t.csv", "--schema", "s.json", "-o", "x.weir"), "table t, column x, key 7: ", *parts)
 
+    def test_types_of_targets(self) -> None:
+        with contextlib.closing(scratch_database(self.folder / "a.sqlite")) as connection:
+            connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x REAL)")
+        tables = {"t": {"primary_key": "id", "columns": {"id": {"stype": "identifier"}, "x": {"stype": "numerical"}}}}
+        for stype, code in (("bool", "SCHEMA_INVALID"), (1, "SCHEMA_INVALID"), ("text", "TASK_INVALID"), ("ignored", "TASK_INVALID")):
+            task = {"query": "SELECT id, x FROM t", "anchor_table": "t", "anchor_key": "id", "target_column": "x", "target_stype": stype}
+            (self.folder / "s.json").write_text(json.dumps({"name": "s", "tables": tables, "tasks": {"a": task}}))
+            self.refuse(("ingest", "a.sqlite", "--schema", "s.json", "-o", "x.weir"), f"weir: {code}: ",
+                        "$.tasks.a.target_stype must be one of numerical, timestamp, boolean, categorical\n")  # fmt: skip
+
     def test_names_of_data_are_shown_without_control_characters(self) -> None:
         with contextlib.closing(scratch_database(self.folder / "a.sqlite")) as connection:
             long = "c" * 254 + "\x9b"  # where a piece of a long text ends
