@@ -75,6 +75,16 @@ class Messages(unittest.TestCase):
                 (self.folder / "s.json").write_text(json.dumps(schema))
                 self.refuse(("ingest", "t.csv", "--schema", "s.json", "-o", "x.weir"), "table t, column x, key 7: ", *parts)
 
+    def test_values_that_do_not_fit_their_format(self) -> None:
+        with contextlib.closing(scratch_database(self.folder / "a.sqlite")) as connection:
+            connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT)")
+            connection.execute("INSERT INTO t VALUES (7, '')")
+            connection.commit()
+        columns = {"id": {"stype": "identifier"}, "x": {"stype": "timestamp", "format": "%Y"}}
+        (self.folder / "s.json").write_text(json.dumps({"name": "s", "tables": {"t": {"primary_key": "id", "columns": columns}}, "tasks": {}}))
+        self.refuse(("ingest", "a.sqlite", "--schema", "s.json", "-o", "x.weir"),
+                    "column x, key 7: '' is not of the form %Y, the column's \"format\"; if it stands for null", '"query"')  # fmt: skip
+
     def test_types_of_targets(self) -> None:
         with contextlib.closing(scratch_database(self.folder / "a.sqlite")) as connection:
             connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x REAL)")
