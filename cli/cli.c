@@ -251,6 +251,14 @@ const char *cli_printable(const char *text, char *out, size_t capacity) {
     return out;
 }
 
+size_t cli_cut(const char *text, size_t size, size_t most) {
+    if (size <= most)
+        return size;
+    while (most > 0 && ((unsigned char)text[most] & 0xC0) == 0x80)
+        most--;
+    return most;
+}
+
 weir_status cli_error(weir_error *error, weir_status status, const char *format, ...) {
     char text[WEIR_MESSAGE_CAPACITY];
     va_list arguments;

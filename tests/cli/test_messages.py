@@ -118,6 +118,19 @@ class Messages(unittest.TestCase):
             self.assertIn("[1mt", done.stdout)
             self.assertNotRegex(done.stdout + done.stderr, "[\x00-\x08\x0b-\x1f\x7f-\x9f]", arguments)
 
+    def test_names_of_classes(self) -> None:
+        with contextlib.closing(scratch_database(self.folder / "a.sqlite")) as connection:
+            connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT, y TEXT)")
+            connection.executemany("INSERT INTO t VALUES (?, ?, ?)", ((i, "a" if i == 5 else "", "x" + 19 * "é") for i in range(40)))
+            connection.commit()
+        columns = {"id": {"stype": "identifier"}, "x": {"stype": "categorical"}, "y": {"stype": "categorical"}}
+        tasks = {name: {"anchor_table": "t", "target_column": name, "target_stype": "categorical"} for name in "xy"}
+        schema = {"name": "s", "tables": {"t": {"primary_key": "id", "columns": columns}}, "tasks": tasks}
+        (self.folder / "s.json").write_text(json.dumps(schema))
+        said = self.run_weir("ingest", "a.sqlite", "--schema", "s.json", "-o", "x.weir").stdout
+        self.assertRegex(said, r"  x: \d+ train \(\(empty\): [0-9.]+ %\)")
+        self.assertRegex(said, r"  y: \d+ train \(xééééééééé: 100.0 %\)")
+
     def test_arguments_are_shown_without_control_characters(self) -> None:
         for arguments in (("a\x1b[31mb",), ("help", "a\x1b[31mb"), ("info", "--a\x1b[31mb"), ("info", "x.weir", "a\x1b[31mb"),
                           ("info", "x.weir", "--row", "a\x1b[31mb"), ("info", "a\x1b[31mb")):  # fmt: skip
