@@ -14,11 +14,12 @@
 #include <unistd.h>
 
 int cli_usage(const cli_command *command, const char *format, ...) {
+    char text[CLI_SHOWN_MAX];
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "weir %s: ", command->name);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    fprintf(stderr, "weir %s: %s", command->name, cli_shown(text));
     fprintf(stderr, "\nusage: %s\n'weir help %s' says more.\n", command->usage, command->name);
     return CLI_USAGE;
 }
@@ -248,6 +249,14 @@ const char *cli_printable(const char *text, char *out, size_t capacity) {
     }
     out[used] = 0;
     return out;
+}
+
+size_t cli_cut(const char *text, size_t size, size_t most) {
+    if (size <= most)
+        return size;
+    while (most > 0 && ((unsigned char)text[most] & 0xC0) == 0x80)
+        most--;
+    return most;
 }
 
 weir_status cli_error(weir_error *error, weir_status status, const char *format, ...) {

@@ -106,6 +106,9 @@ const char *cli_printable(const char *text, char *out, size_t capacity);
  * name and text that comes from data is shown by it. */
 #define cli_shown(text) cli_printable((text), (char[CLI_SHOWN_MAX]){0}, CLI_SHOWN_MAX)
 
+/* The most of a text's bytes, up to `most`, that do not end within a character. */
+size_t cli_cut(const char *text, size_t size, size_t most);
+
 /* What a noun ends in after so many. */
 static inline const char *cli_plural(uint64_t count) {
     return count == 1 ? "" : "s";

@@ -29,7 +29,7 @@ static int print_difference(const weir_trace_difference *d, bool as_json) {
                d->field, d->left, d->right);
     else
         printf("%" PRIu64 " steps, all equal%s\n", d->steps,
-               d->status == WEIR_RUN_CUT      ? "; both traces are cut, without run_end"
+               d->status == WEIR_RUN_CUT      ? "; neither trace has a run_end"
                : d->status == WEIR_RUN_FAILED ? "; both runs failed in the same way"
                                               : "");
     return cli_flush();
@@ -58,7 +58,7 @@ const cli_command cli_diff = {
     .help = "  A B      two traces\n"
             "  --json   {\"comparable\", \"equal_steps\", \"differs\", \"step\", \"field\", \"left\", "
             "\"right\", \"status\"}\n\n"
-            "Exit status 0 if all is equal, 1 if not, 3 if all is equal, but both traces are cut. The step "
+            "Exit status 0 if all is equal, 1 if not, 3 if all is equal, but without a run_end. The step "
             "that is\n"
             "named is the same for diff A B and diff B A. Headers and resume records do not make\n"
             "traces differ; weir says so if the runs cannot be the same (other manifest, mix, batch config, "

@@ -66,7 +66,7 @@ static int print_embeddings(const weir_store *store, char kind, uint32_t count, 
             weir_json_end_object(&w);
         } else {
             char cut[201] = "";
-            memcpy(cut, text, size < sizeof cut ? size : sizeof cut - 1);
+            memcpy(cut, text, cli_cut(text, size, sizeof cut - 1));
             printf("%-50s ", cli_shown(cut));
             for (uint32_t k = 0; k < info->embedding_dim && k < SHOWN; k++)
                 printf(" %7.4f", (double)float_from_half((uint16_t)(vector[2 * k] | vector[2 * k + 1] << 8)));

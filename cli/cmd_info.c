@@ -193,11 +193,17 @@ static int print_key(const weir_store *store, const char *table_name, const char
     weir_cbor_release(&document);
     if (row != WEIR_NO_ROW)
         return print_row(store, row, as_json);
-    (void)cli_error(&error, WEIR_CONTRACT_VIOLATION,
-                    "%s has no row with the key %s; its key has %u column%s%s", table_name, text,
-                    info->tables[table].primary_key_count,
-                    info->tables[table].primary_key_count == 1 ? "" : "s",
-                    info->tables[table].primary_key_count == 1 ? "" : ": write it as a list, [1, \"x\"]");
+    uint32_t columns = info->tables[table].primary_key_count;
+    if (count == columns)
+        (void)cli_error(&error, WEIR_KEY_NOT_FOUND,
+                        "table %s has no row with the key %s; check the key and its type, or ingest the "
+                        "database again if the row is new",
+                        table_name, text);
+    else
+        (void)cli_error(&error, WEIR_CONTRACT_VIOLATION,
+                        "a key of %u value%s is given, but the key of table %s has %u column%s%s", count,
+                        cli_plural(count), table_name, columns, cli_plural(columns),
+                        columns == 1 ? "" : ": write it as a list, [1, \"x\"]");
     return cli_fail(&error, as_json);
 }
 

@@ -27,7 +27,7 @@ static int print_report(const weir_merge_report *report, bool as_json) {
         printf("%" PRIu64 " sample digests not compared: give the world-size-1 trace with --single\n",
                report->unchecked_digests);
     if (report->status == WEIR_RUN_CUT)
-        printf("the traces are cut: they have no run_end, so what came after these steps is not known\n");
+        printf("the traces have no run_end: the run was stopped or killed, or is still running\n");
     if (report->status == WEIR_RUN_FAILED)
         printf("the run failed at step %" PRIu64 " with %s\n", report->failed_step,
                cli_shown(report->failure_code));
@@ -79,7 +79,7 @@ const cli_command cli_merge = {
             "replay'.\n"
             "The first difference is REPLAY_DIVERGENCE. Exit status: 0 whole and equal, 1 not equal or an "
             "error, 3\n"
-            "equal, but the traces are cut, 4 equal, and the run failed.\n",
+            "equal, but without run_end (\"cut\"), 4 equal, and the run failed.\n",
     .example = "  weir merge rank0.trace rank1.trace\n",
     .run = run,
 };

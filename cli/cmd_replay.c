@@ -39,7 +39,7 @@ static int print_report(const weir_replay_report *report, bool as_json) {
         printf("%" PRIu64 " memory records checked: each follows from the one before it\n",
                report->memory_records);
     if (report->status == WEIR_RUN_CUT)
-        printf("the trace is cut: it has no run_end, so what came after these steps is not known\n");
+        printf("the trace has no run_end: the run was stopped or killed, or is still running\n");
     if (report->status == WEIR_RUN_FAILED)
         printf("the run failed at step %" PRIu64 " with %s\n", report->failed_step,
                cli_shown(report->failure_code));
@@ -89,7 +89,7 @@ const cli_command cli_replay = {
         "                 \"unchecked_sample_digests\", \"memory_records\"}\n\n"
         "Also judged are the sequence of the steps, memory records, a failure, and the run_end. The\n"
         "first field that differs is REPLAY_DIVERGENCE with both values. Exit status: 0 whole and equal,\n"
-        "1 not equal or an error, 3 equal, but the trace is cut, 4 equal, and the run failed.\n",
+        "1 not equal or an error, 3 equal, but without run_end (\"cut\"), 4 equal, and the run failed.\n",
     .example = "  weir next --manifest m.json --dataset a --count 100 --trace run.trace > steps\n  weir "
                "replay run.trace\n",
     .run = run,

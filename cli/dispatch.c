@@ -29,7 +29,7 @@ int cli_main(int argc, char **argv) {
         number++;
     const cli_command *command = cli_commands[number];
     if (!command) {
-        fprintf(stderr, "weir: there is no command '%s'; 'weir help' lists them\n", name);
+        fprintf(stderr, "weir: there is no command '%s'; 'weir help' lists them\n", cli_shown(name));
         return CLI_USAGE;
     }
     for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) /* `weir next --help` is `weir help next` */

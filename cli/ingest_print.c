@@ -170,8 +170,8 @@ static void print_labels(const weir_store *store, const weir_task *of, const wei
     } else if (kind == WEIR_VALUE_CATEGORY && task->class_count > 0) {
         weir_text text = weir_store_category(store, task->classes[0].category);
         char name[24];
-        snprintf(name, sizeof name, "%.*s", text.size < 20 ? (int)text.size : 20, text.data);
-        printf(" (%s: %.1f %%)", cli_shown(name), 100 * labels->mean);
+        snprintf(name, sizeof name, "%.*s", (int)cli_cut(text.data, text.size, 20), text.data);
+        printf(" (%s: %.1f %%)", text.size > 0 ? cli_shown(name) : "(empty)", 100 * labels->mean);
     }
 }
 

@@ -58,7 +58,7 @@ function classBars(task) {
     const row = element("div"), track = element("span", "track"), bar = element("i");
     bar.style.width = `${100 * totals[number] / totals[0]}%`;
     track.append(bar);
-    const name = element("bdi", "class", one.name);
+    const name = element("bdi", "class", one.name || "(empty)");
     name.title = one.name;
     row.append(name, track, element("span", "", percent(totals[number] / Math.max(1, task.seeds))));
     box.append(row);

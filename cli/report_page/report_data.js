@@ -48,7 +48,9 @@ function labelText(task, split) {
 }
 
 function shortened(text) {
-  return text.length > 18 ? text.slice(0, 17) + "…" : text;
+  const characters = [...text];
+  if (characters.length > 18) return characters.slice(0, 17).join("") + "…";
+  return text || "(empty)";
 }
 
 function warningsOf(kind, name) {

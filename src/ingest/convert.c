@@ -362,13 +362,21 @@ weir_ingest__fit weir_ingest__convert(const weir_ingest__value *value, weir_styp
     return fit;
 }
 
-const char *weir_ingest__unfit_reason(weir_stype stype) {
+const char *weir_ingest__unfit_reason(weir_stype stype, const weir_ingest__time_form *form,
+                                      char buffer[WEIR_INGEST__REASON_SIZE]) {
     switch (stype) {
     case WEIR_NUMERICAL:
         return "is not a number; if it stands for null, say so with --null or \"csv\": {\"null\": [\"NA\"]} "
                "(CSV files), "
                "or with a \"query\" that makes it NULL; or make the column categorical or text";
     case WEIR_TIMESTAMP:
+        if (form->format) {
+            snprintf(buffer, WEIR_INGEST__REASON_SIZE,
+                     "is not of the form %s, the column's \"format\"; if it stands for null, say so with "
+                     "--null (CSV files), or with a \"query\" that makes it NULL",
+                     form->format->pattern);
+            return buffer;
+        }
         return "is not a time that is read here: that is 2013-01-31, 2013-01-31T10:00:00Z (up to 6 "
                "decimals), or an "
                "integer with \"unit\"; for any other form give the column a \"format\", such as \"%d/%m/%Y\"";

@@ -79,8 +79,11 @@ typedef struct weir_ingest__converted {
 weir_ingest__fit weir_ingest__convert(const weir_ingest__value *value, weir_stype stype,
                                       const weir_ingest__time_form *form, weir_ingest__unsaid *unsaid,
                                       weir_ingest__converted *out);
-/* Why a value does not fit a type, and what to do; static. */
-const char *weir_ingest__unfit_reason(weir_stype stype);
+enum { WEIR_INGEST__REASON_SIZE = 256 };
+
+/* Why a value does not fit a type, and what to do: static, or in `buffer`. */
+const char *weir_ingest__unfit_reason(weir_stype stype, const weir_ingest__time_form *form,
+                                      char buffer[WEIR_INGEST__REASON_SIZE]);
 
 /* Decimal text as binary64: [+-] digits [. digits] [e [+-] digits], nan, inf, infinity in any case. False
  * if it is not a number. */

@@ -270,8 +270,10 @@ static bool store_cell(row_reader *r, uint32_t row, uint32_t c, const weir_inges
     }
     if (parts & ITS_VALUE) {
         weir_ingest__fit fit = store_value(r, row, c, value);
+        char reason[WEIR_INGEST__REASON_SIZE];
         if (fit == WEIR_INGEST__UNFIT)
-            note_fault(row, c, WEIR_SCHEMA_INVALID, value, weir_ingest__unfit_reason(plan->stype), fault);
+            note_fault(row, c, WEIR_SCHEMA_INVALID, value,
+                       weir_ingest__unfit_reason(plan->stype, &plan->form, reason), fault);
         if (fit != WEIR_INGEST__FITS)
             part->columns[c].nulls++;
         if (fit == WEIR_INGEST__NOT_FINITE)

@@ -118,6 +118,15 @@ static weir_status read_horizon(weir__reader *r, const weir__field *field, const
     return WEIR_OK;
 }
 
+/* Of the words of columns, those that no target can have are refused by check_task. */
+static weir_status read_target_stype(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                                     void *object) {
+    for (size_t i = 0; weir_ingest__stypes[i]; i++)
+        if (weir_cbor_is_text(value, weir_ingest__stypes[i]))
+            return weir__read_plain(r, field, value, object);
+    return weir__refuse(r, field->name, "must be one of %s", weir_store__targets);
+}
+
 static bool is_link(const void *object) {
     return ((const weir_ingest__schema_task *)object)->kind == WEIR_INGEST__KIND_LINK;
 }
@@ -257,7 +266,7 @@ static const weir__field fields[] = {
     {"kind", WORD(kind, kinds), .least = WEIR_INGEST__KIND_CELL},
     {"target_column", TEXT(target_column), .flags = WEIR__REQUIRED, .is_absent = is_link},
     {"target_stype", WEIR__WORD(weir_ingest__schema_task, target_stype, weir_ingest__stypes),
-     .flags = WEIR__REQUIRED, .is_absent = is_link},
+     .read = read_target_stype, .flags = WEIR__REQUIRED, .is_absent = is_link},
     {"destination_table", TEXT(destination_table), .flags = WEIR__REQUIRED, .is_absent = is_no_link},
     {"destination_key", WEIR__NAMES(weir_ingest__schema_task, destination_key, destination_key_count)},
     {"popularity", WEIR__OTHER(read_popularity, NULL)},

@@ -131,4 +131,7 @@ WEIR_CHECKED weir_status weir_store__metadata_read(const weir_cbor_value *metada
 
 #define WEIR_STORE__OPERATOR "weir.store.open"
 
+/* What to do about a store whose bytes are not those that were written. */
+#define WEIR_STORE__MEND "copy it again, or ingest the source again"
+
 #endif

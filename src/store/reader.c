@@ -34,14 +34,15 @@ static weir_status check_header(const weir_store *store, weir_error *error) {
     memset(frame + WEIR_STORE__ROOT_OFFSET, 0, WEIR_HASH_SIZE);
     weir__blake3_of(frame, size, root);
     if (!has_frame || memcmp(root, data + WEIR_STORE__ROOT_OFFSET, WEIR_HASH_SIZE) != 0)
-        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the header of %s is damaged", path);
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                          "the header of %s is damaged; " WEIR_STORE__MEND, path);
     return WEIR_OK;
 }
 
 static weir_status wrong_size(const weir_store *store, uint64_t expected, weir_error *error) {
-    weir_status status =
-        weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "%s has %zu bytes instead of %llu", store->path,
-                   store->size, (unsigned long long)expected);
+    weir_status status = weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                                    "%s has %zu bytes instead of %llu; " WEIR_STORE__MEND, store->path,
+                                    store->size, (unsigned long long)expected);
     weir__note_uint(error, "file_size", store->size);
     weir__note_uint(error, "expected", expected);
     return status;
@@ -68,8 +69,8 @@ static weir_status read_sections(weir_store *store, weir_error *error) {
         fits = fits && position <= end;
     }
     if (!fits || position != end)
-        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the section table of %s is damaged",
-                          store->path);
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                          "the section table of %s is damaged; " WEIR_STORE__MEND, store->path);
     store->info.sections = store->sections;
     store->info.section_count = count;
     store->info.file_size = store->size;
@@ -93,8 +94,8 @@ static weir_status find_tail(const weir_store *store, const uint8_t **tail, weir
         weir__load32(at + 12) != WEIR__SUBTREE_SIZE ||
         weir__load64(at + 16) != weir_store__value_count(store->sections) ||
         memcmp(at + 24, zeros, sizeof zeros) != 0)
-        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the block hashes of %s are damaged",
-                          store->path);
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                          "the block hashes of %s are damaged; " WEIR_STORE__MEND, store->path);
     *tail = at;
     return WEIR_OK;
 }
@@ -106,8 +107,8 @@ static weir_status read_metadata(weir_store *store, weir_error *error) {
     weir__blake3_of(bytes, (size_t)section->size, hash);
     if (memcmp(hash, section->hash, sizeof hash) != 0 ||
         weir_cbor_check(bytes, (size_t)section->size, NULL, NULL) != WEIR_OK)
-        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the metadata of %s is damaged",
-                          store->path);
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                          "the metadata of %s is damaged; " WEIR_STORE__MEND, store->path);
     weir_cbor_value metadata = weir_cbor_view(bytes);
     return weir_store__metadata_read(&metadata, &store->arena, &store->info, error);
 }
@@ -309,7 +310,7 @@ weir_status weir_store_status(const weir_store *store, weir_error *error) {
         return WEIR_OK;
     weir_status status = weir__fail(
         error, WEIR_STORE_CORRUPT, operator_name,
-        "the section %s of %s is damaged, in the 64 KiB from byte %llu of it on; ingest the source again",
+        "the section %s of %s is damaged, in the 64 KiB from byte %llu of it on; " WEIR_STORE__MEND,
         weir_store__section_name((weir_store__section_kind)damaged), store->path,
         (unsigned long long)atomic_load(&touched->at));
     weir__note_text(error, "path", store->path, strlen(store->path));

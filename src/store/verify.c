@@ -36,12 +36,13 @@ static weir_status check_hashes(const weir_store *store, uint32_t threads, weir_
     for (uint32_t i = 0; i < store->info.section_count; i++)
         if (check.is_damaged[i])
             return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                              "the section %s is damaged; ingest the source again", store->sections[i].name);
+                              "the section %s of %s is damaged; " WEIR_STORE__MEND, store->sections[i].name,
+                              store->path);
     for (int i = 0; i < WEIR_STORE__SECTIONS_MOST; i++)
         if (!weir_store__values_fit(&store->touched->sections[i]))
             return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                              "the block hashes of the section %s are damaged; ingest the source again",
-                              store->sections[i].name);
+                              "the block hashes of the section %s of %s are damaged; " WEIR_STORE__MEND,
+                              store->sections[i].name, store->path);
     size_t frame = weir_store__frame_size(store->info.section_count);
     bool is_clean = is_zero(store->data + frame, WEIR_STORE__PAGE - frame);
     for (uint32_t i = 0; i < store->info.section_count && is_clean; i++) {
@@ -54,9 +55,10 @@ static weir_status check_hashes(const weir_store *store, uint32_t threads, weir_
                        weir_store__value_count(store->sections) * WEIR__SUBTREE_VALUE;
         is_clean = is_zero(store->data + end, (size_t)(store->size - end));
     }
-    return is_clean ? WEIR_OK
-                    : weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                                 "the padding between sections is not zero");
+    return is_clean
+               ? WEIR_OK
+               : weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                            "the padding between sections of %s is not zero; " WEIR_STORE__MEND, store->path);
 }
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
@@ -281,6 +283,8 @@ weir_status weir_store_verify(const weir_store *store, uint32_t threads, weir_er
     weir_status status = check_hashes(store, threads, error);
     if (status == WEIR_OK)
         status = check_numbers(store, error);
+    if (status == WEIR_STORE_CORRUPT)
+        weir__note_text(error, "path", store->path, strlen(store->path));
     if (weir_store__is_unreadable(store))
         return weir_store_status(store, error);
     if (status == WEIR_OK)

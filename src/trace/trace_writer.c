@@ -116,8 +116,24 @@ static weir_status lock(const weir_trace_writer *w, int file, weir_error *error)
                       w->path);
 }
 
+/* Another run may be writing what exists already. One that has written something has locked it before, so
+ * that trying its lock takes none away. */
+static weir_status find_writer(const weir_trace_writer *w, weir_error *error) {
+    const weir_env *env = w->env;
+    uint64_t size = 0;
+    int file = env->open(env->context, w->path, O_RDONLY | O_NONBLOCK, 0);
+    if (file < 0)
+        return WEIR_OK;
+    bool is_begun = env->size(env->context, file, &size) == 0 && size > 0;
+    weir_status status = is_begun ? lock(w, file, error) : WEIR_OK;
+    env->close(env->context, file);
+    return status;
+}
+
 /* O_EXCL says EEXIST for a directory too, which nobody can resume. */
-static weir_status cannot_create(const weir_env *env, const char *path, weir_error *error) {
+static weir_status cannot_create(const weir_trace_writer *w, weir_error *error) {
+    const weir_env *env = w->env;
+    const char *path = w->path;
     if (errno != EEXIST)
         return weir__io_error(error, operator_name, "create", path);
     int directory = env->open(env->context, path, O_RDONLY | O_DIRECTORY, 0);
@@ -126,6 +142,7 @@ static weir_status cannot_create(const weir_env *env, const char *path, weir_err
         errno = EISDIR;
         return weir__io_error(error, operator_name, "create", path);
     }
+    WEIR__TRY(find_writer(w, error));
     weir_status status = weir__fail(error, WEIR_IO_ERROR, operator_name,
                                     "%s exists already; move it away, or resume the run", path);
     weir__note_int(error, "errno", EEXIST);
@@ -157,7 +174,7 @@ weir_status weir_trace_create(const weir_env *env, const char *path, const weir_
         return status;
     w->file = env->open(env->context, path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, 0666);
     if (w->file < 0) {
-        status = cannot_create(env, path, error);
+        status = cannot_create(w, error);
         weir_trace_writer_close(w);
         return status;
     }

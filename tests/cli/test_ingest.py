@@ -157,7 +157,16 @@ class Shop(unittest.TestCase):
             file.write(data)
         result = weir("verify", damaged, "--json", check=False)
         self.assertEqual(result.returncode, 1)
-        self.assertEqual(json.loads(result.stdout)["error"]["code_id"], "STORE_CORRUPT")
+        error = json.loads(result.stdout)["error"]
+        self.assertEqual((error["code_id"], error["diagnostics"]["path"]), ("STORE_CORRUPT", damaged))
+        mend = "; copy it again, or ingest the source again"
+        self.assertEqual(error["message"], f"the padding between sections of {damaged} is not zero{mend}")
+        for content, said in ((data[:60] + b"?" + data[61:], f"the header of {damaged} is damaged{mend}"),
+                              (data[:4096] + b"?" + data[4097:], f"the metadata of {damaged} is damaged{mend}"),
+                              (data[:-5000], f"{damaged} has {len(data) - 5000} bytes instead of [0-9]+{mend}")):
+            with open(damaged, "wb") as file:
+                file.write(content)
+            self.assertRegex(weir("verify", damaged, check=False).stderr, said)
 
     def test_threads_give_one_store(self):
         for threads in ("1", "2", "4"):

@@ -75,6 +75,26 @@ class Messages(unittest.TestCase):
                 (self.folder / "s.json").write_text(json.dumps(schema))
                 self.refuse(("ingest", "t.csv", "--schema", "s.json", "-o", "x.weir"), "table t, column x, key 7: ", *parts)
 
+    def test_values_that_do_not_fit_their_format(self) -> None:
+        with contextlib.closing(scratch_database(self.folder / "a.sqlite")) as connection:
+            connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT)")
+            connection.execute("INSERT INTO t VALUES (7, '')")
+            connection.commit()
+        columns = {"id": {"stype": "identifier"}, "x": {"stype": "timestamp", "format": "%Y"}}
+        (self.folder / "s.json").write_text(json.dumps({"name": "s", "tables": {"t": {"primary_key": "id", "columns": columns}}, "tasks": {}}))
+        self.refuse(("ingest", "a.sqlite", "--schema", "s.json", "-o", "x.weir"),
+                    "column x, key 7: '' is not of the form %Y, the column's \"format\"; if it stands for null", '"query"')  # fmt: skip
+
+    def test_types_of_targets(self) -> None:
+        with contextlib.closing(scratch_database(self.folder / "a.sqlite")) as connection:
+            connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x REAL)")
+        tables = {"t": {"primary_key": "id", "columns": {"id": {"stype": "identifier"}, "x": {"stype": "numerical"}}}}
+        for stype, code in (("bool", "SCHEMA_INVALID"), (1, "SCHEMA_INVALID"), ("text", "TASK_INVALID"), ("ignored", "TASK_INVALID")):
+            task = {"query": "SELECT id, x FROM t", "anchor_table": "t", "anchor_key": "id", "target_column": "x", "target_stype": stype}
+            (self.folder / "s.json").write_text(json.dumps({"name": "s", "tables": tables, "tasks": {"a": task}}))
+            self.refuse(("ingest", "a.sqlite", "--schema", "s.json", "-o", "x.weir"), f"weir: {code}: ",
+                        "$.tasks.a.target_stype must be one of numerical, timestamp, boolean, categorical\n")  # fmt: skip
+
     def test_names_of_data_are_shown_without_control_characters(self) -> None:
         with contextlib.closing(scratch_database(self.folder / "a.sqlite")) as connection:
             long = "c" * 254 + "\x9b"  # where a piece of a long text ends
@@ -97,6 +117,25 @@ class Messages(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("[1mt", done.stdout)
             self.assertNotRegex(done.stdout + done.stderr, "[\x00-\x08\x0b-\x1f\x7f-\x9f]", arguments)
+
+    def test_names_of_classes(self) -> None:
+        with contextlib.closing(scratch_database(self.folder / "a.sqlite")) as connection:
+            connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT, y TEXT)")
+            connection.executemany("INSERT INTO t VALUES (?, ?, ?)", ((i, "a" if i == 5 else "", "x" + 19 * "é") for i in range(40)))
+            connection.commit()
+        columns = {"id": {"stype": "identifier"}, "x": {"stype": "categorical"}, "y": {"stype": "categorical"}}
+        tasks = {name: {"anchor_table": "t", "target_column": name, "target_stype": "categorical"} for name in "xy"}
+        schema = {"name": "s", "tables": {"t": {"primary_key": "id", "columns": columns}}, "tasks": tasks}
+        (self.folder / "s.json").write_text(json.dumps(schema))
+        said = self.run_weir("ingest", "a.sqlite", "--schema", "s.json", "-o", "x.weir").stdout
+        self.assertRegex(said, r"  x: \d+ train \(\(empty\): [0-9.]+ %\)")
+        self.assertRegex(said, r"  y: \d+ train \(xééééééééé: 100.0 %\)")
+
+    def test_arguments_are_shown_without_control_characters(self) -> None:
+        for arguments in (("a\x1b[31mb",), ("help", "a\x1b[31mb"), ("info", "--a\x1b[31mb"), ("info", "x.weir", "a\x1b[31mb"),
+                          ("info", "x.weir", "--row", "a\x1b[31mb"), ("info", "a\x1b[31mb")):  # fmt: skip
+            self.refuse(arguments, "a?[31mb")
+            self.assertNotIn("\x1b", self.run_weir(*arguments).stderr)
 
     # ---- Graphs
 

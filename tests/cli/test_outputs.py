@@ -143,7 +143,10 @@ class Outputs(unittest.TestCase):
 
     def test_keys_that_are_not_there(self) -> None:
         for key in ("[1, 2]", "[1, 2, 3]", "[", "no such", "99999999999999999999", ""):
-            self.assertIn("customers", self.weir("info", "shop.weir", "--key", "customers", key, status=1).stderr)
+            said = self.weir("info", "shop.weir", "--key", "customers", key, status=1).stderr
+            expected = "CONTRACT_VIOLATION: a key of" if key.endswith("]") else f"KEY_NOT_FOUND: table customers has no row with the key {key};"
+            self.assertIn(expected, said)
+        self.assertIn("has 2 columns: write it as a list", self.weir("info", "shop.weir", "--key", "order_items", "1", status=1).stderr)
         self.assertIn("no_such", self.weir("info", "shop.weir", "--key", "no_such", "1", status=1).stderr)
         self.assertIn("needs a table and a key", self.weir("info", "shop.weir", "--key", "customers", status=2).stderr)
         self.assertIn("no row 99999999", self.weir("info", "shop.weir", "--row", "99999999", status=1).stderr)

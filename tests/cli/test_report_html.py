@@ -26,7 +26,7 @@ def make(folder):
     for i in range(20):
         database.execute(f'INSERT INTO "{name}" VALUES (?, ?)', (i, HOSTILE))
     for i in range(400):
-        word = HOSTILE if i % 3 else "plain"
+        word = HOSTILE if i % 3 else ""
         database.execute("INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?)",
                          (i, i % 25, f"2024-{i % 12 + 1:02}-{i % 28 + 1:02}", word, word.upper(), i * 0.5))
     database.commit()
@@ -72,6 +72,8 @@ class Page(unittest.TestCase):
             self.assertEqual(seen.run("return document.querySelectorAll('#tables tbody tr').length"), 2)
             names = seen.run("return [...document.querySelectorAll('.card h3')].map((one) => one.textContent)")
             self.assertEqual(names, sorted(["label", "later", HOSTILE]))
+            classes = seen.run("return [...document.querySelectorAll('.classes .class')].map((one) => one.textContent)")
+            self.assertEqual(classes, [HOSTILE, "(empty)"])
             odd = seen.run("return [...document.querySelectorAll('.card.is-odd h3')].map((one) => one.textContent)")
             self.assertEqual(odd, sorted(warned))
             self.assertIn("copy (AUC 1.000)", seen.text(".card.is-odd .facts"))

@@ -521,8 +521,9 @@ class Signals(WithFolder):
         process = start(command(*call), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
         while not self.trace.exists() or self.trace.stat().st_size < 100000:
             self.assertIsNone(process.poll())
-        record = self.assert_error("IO_ERROR", *call)
-        self.assertIn("another run is writing", record["message"])
+        for again in call, ["--trace", self.trace]:
+            record = self.assert_error("IO_ERROR", *again)
+            self.assertIn("another run is writing", record["message"])
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(timeout=60), 130)
         stopped = cbor.decode(self.checkpoint.read_bytes())["step"]

@@ -412,11 +412,11 @@ static void damage_is_named(void **state) {
     bytes[at] ^= 1;
     assert_damaged(bytes, size, WEIR_VERIFY_TOUCHED,
                    "the section rows of a.weir is damaged, in the 64 KiB from byte 65536");
-    assert_damaged(bytes, size, WEIR_VERIFY_ALL, "the section rows is damaged");
+    assert_damaged(bytes, size, WEIR_VERIFY_ALL, "the section rows of a.weir is damaged; copy it again");
     bytes[at] ^= 1;
     bytes[end_of_sections(bytes) + 70] ^= 1; /* a value of the tail */
     assert_damaged(bytes, size, WEIR_VERIFY_TOUCHED, "is damaged");
-    assert_damaged(bytes, size, WEIR_VERIFY_ALL, "block hashes");
+    assert_damaged(bytes, size, WEIR_VERIFY_ALL, "the block hashes of the section rows of a.weir are");
     free(bytes);
 }
 
