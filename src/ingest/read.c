@@ -261,11 +261,11 @@ typedef enum cell_part { ITS_VALUE = 1, ITS_KEY = 2 } cell_part;
 static bool store_cell(row_reader *r, uint32_t row, uint32_t c, const weir_ingest__value *value,
                        unsigned parts, weir_ingest__row_fault *fault) {
     static const weir_ingest__value null = {.type = WEIR_INGEST__NULL};
-    static const weir_ingest__value shown = {.type = WEIR_INGEST__TEXT, .text = {"", 0}};
     const weir_ingest__column_plan *plan = &r->table->columns[c];
     weir_ingest__part *part = r->part;
     if (value->type == WEIR_INGEST__TEXT && !weir__utf8_is_valid(value->text.data, value->text.size)) {
-        note_fault(row, c, WEIR_SOURCE_ERROR, &shown, "is text that is not UTF-8", fault);
+        note_fault(row, c, WEIR_SOURCE_ERROR, value,
+                   "is text that is not UTF-8; convert the source (a file: iconv -f LATIN1 -t UTF-8)", fault);
         value = &null; /* from here on */
     }
     if (parts & ITS_VALUE) {

@@ -174,7 +174,9 @@ static weir_status check_equal(const weir_env *env, const weir_cbor_value *check
     weir__show(env, weir_cbor_get(expected, key, &right) ? &right : NULL, is);
     weir_status status =
         weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
-                   "the checkpoint is another run's: its %s is %.240s, this run's is %.240s", key, was, is);
+                   "the checkpoint is another run's: its %s is %.240s, this run's is %.240s; resume it with "
+                   "what it was begun with, or begin anew with another checkpoint",
+                   key, was, is);
     weir__note_text(error, "field", key, strlen(key));
     weir__note_text(error, "checkpoint", was, strlen(was));
     weir__note_text(error, "run", is, strlen(is));
