@@ -27,6 +27,7 @@ typedef struct slot {
     size_t sent;    /* of the body */
     bool has_begun; /* the answer of this try */
     bool is_too_large;
+    bool is_said_full; /* and the rest is not waited for */
     bool is_short_of_memory;
     char reason[CURL_ERROR_SIZE];
 } slot;
@@ -56,7 +57,8 @@ static size_t take_answer(char *data, size_t size, size_t count, void *context) 
             return 0;
         memcpy(r->said + r->said_size, data, kept);
         r->said_size += kept;
-        return more;
+        s->is_said_full = kept < more;
+        return kept;
     }
     if (!s->has_begun && code == 200)
         r->answer_size = 0; /* from the beginning */
@@ -212,7 +214,7 @@ static weir_status start(slot *s, weir_error *error) {
     if (!r->has_ranges)
         r->answer_size = 0;
     s->sent = r->said_size = 0;
-    s->has_begun = s->is_too_large = s->is_short_of_memory = false;
+    s->has_begun = s->is_too_large = s->is_said_full = s->is_short_of_memory = false;
     s->reason[0] = '\0';
     r->tries++;
     if (!set_request(s) || curl_multi_add_handle(s->http->multi, s->handle) != CURLM_OK)
@@ -223,6 +225,15 @@ static weir_status start(slot *s, weir_error *error) {
 
 /* ---- Failures -------------------------------------------------------------------------------- */
 
+static size_t longest_secret(const weir__http *http) {
+    const char *const *secrets = http->options.secrets;
+    size_t longest = 0;
+    for (size_t i = 0; i < sizeof http->options.secrets / sizeof *secrets; i++)
+        if (secrets[i] && strlen(secrets[i]) > longest)
+            longest = strlen(secrets[i]);
+    return longest;
+}
+
 static void hide_secrets(const weir__http *http, char *text, size_t capacity) {
     const char *const *secrets = http->options.secrets;
     for (size_t i = 0; i < sizeof http->options.secrets / sizeof *secrets; i++)
@@ -231,12 +242,8 @@ static void hide_secrets(const weir__http *http, char *text, size_t capacity) {
 }
 
 void weir__http_show(const weir__http *http, const char *text, size_t size, char *out, size_t capacity) {
-    const char *const *secrets = http->options.secrets;
     char kept[SHOWN_MAX];
-    size_t shown = size < sizeof kept ? size : sizeof kept - 1, longest = 0;
-    for (size_t i = 0; i < sizeof http->options.secrets / sizeof *secrets; i++)
-        if (secrets[i] && strlen(secrets[i]) > longest)
-            longest = strlen(secrets[i]);
+    size_t shown = size < sizeof kept ? size : sizeof kept - 1, longest = longest_secret(http);
     memcpy(kept, text, shown);
     kept[shown] = '\0';
     hide_secrets(http, kept, sizeof kept);
@@ -246,11 +253,25 @@ void weir__http_show(const weir__http *http, const char *text, size_t size, char
     weir__one_line(kept, out, capacity);
 }
 
+/* A URL without secrets, and then cut. */
+static void show_url(const weir__http *http, const char *url, char out[URL_SHOWN_MAX + 1]) {
+    size_t size = strlen(url) + 1;
+    char *copy = weir__allocate(http->env, size, 1);
+    snprintf(out, URL_SHOWN_MAX + 1, "a server");
+    if (!copy)
+        return;
+    memcpy(copy, url, size);
+    hide_secrets(http, copy, size);
+    snprintf(out, URL_SHOWN_MAX + 1, "%s", copy);
+    weir__release(http->env, copy);
+}
+
 weir_status weir__http_fail(const weir__http *http, const weir__http_request *request, weir_error *error,
                             const char *format, ...) {
-    char what[1000], message[sizeof what + URL_SHOWN_MAX + 2], line[sizeof message];
+    char what[1000], url[URL_SHOWN_MAX + 1], message[sizeof what + sizeof url + 1], line[sizeof message];
     WEIR__FORMAT(what, format);
-    snprintf(message, sizeof message, "%.*s %s", URL_SHOWN_MAX, request->url, what);
+    show_url(http, request->url, url);
+    snprintf(message, sizeof message, "%s %s", url, what);
     weir__one_line(message, line, sizeof line);
     hide_secrets(http, line, sizeof line);
     return weir__fail(error, http->options.failure, http->options.failure_operator, "%s", line);
@@ -315,6 +336,11 @@ static weir_status finish(slot *s, CURLcode result, const weir__http_work *work,
     if (s->is_short_of_memory ||
         !weir__grow(http->env, (void **)&r->said, &r->said_capacity, r->said_size + 1, 1))
         return out_of_memory(http, r->answer_size, error);
+    if (s->is_said_full) { /* with what may be the start of a secret */
+        size_t longest = longest_secret(http);
+        r->said_size -= longest < r->said_size ? longest : r->said_size;
+        result = CURLE_OK;
+    }
     r->said[r->said_size] = '\0';
     if (s->is_too_large && http->options.too_large)
         return weir__http_fail(http, r, error, "%s", http->options.too_large);

@@ -270,9 +270,11 @@ class Http(Embedder):
             self.assertNotIn(KEY[:2], done.stderr.decode())
 
     def test_an_answer_without_end(self):
-        """It is left at its limit, and not asked for again."""
+        """It is left at its limit, and not asked for again. A refusal stays one."""
+        status = 200
+
         def go_on(handler, _body, _number):
-            handler.send_response(200)
+            handler.send_response(status)
             handler.end_headers()
             handler.close_connection = True
             try:
@@ -283,6 +285,10 @@ class Http(Embedder):
 
         with Server(go_on) as server:
             self.assert_fails(self.http(server), "SOURCE_ERROR", "more than 256 MiB; make $.embedding.batch_size smaller")
+            self.assertEqual(server.requests, 1)
+        status = 401
+        with Server(go_on) as server:
+            self.assert_fails(self.http(server, concurrency=1), "SOURCE_ERROR", "answers 401 (tries: 1)")
             self.assertEqual(server.requests, 1)
 
     def test_a_refusal_without_a_word(self):
