@@ -117,8 +117,11 @@ static bool is_prepared(weir_store__touched *touched, weir_store__blocks *blocks
     unsigned state = WEIR_STORE__UNKNOWN;
     (void)atomic_compare_exchange_strong(&blocks->state, &state, WEIR_STORE__UNDER_WAY);
     if (state == WEIR_STORE__UNDER_WAY) {
-        env->wait(env->context, word, WEIR_STORE__UNDER_WAY, PATIENCE_NS);
-        state = atomic_load(&blocks->state);
+        uint64_t until_ns = env->now_ns(env->context) + PATIENCE_NS;
+        do {
+            env->wait(env->context, word, WEIR_STORE__UNDER_WAY, PATIENCE_NS);
+            state = atomic_load(&blocks->state);
+        } while (state == WEIR_STORE__UNDER_WAY && env->now_ns(env->context) < until_ns);
     }
     if (state == WEIR_STORE__UNKNOWN || state == WEIR_STORE__UNDER_WAY) {
         bool is_sound = blocks->values ? weir_store__values_fit(blocks) : section_is_whole(blocks);
