@@ -165,8 +165,8 @@ void weir_ingest__data_files_describe(const weir_ingest__data_files *files, weir
 
 /* ---- The source -------------------------------------------------------------------------------- */
 
-/* Opens the files without looking whose they are. Tables of Parquet files are listed without columns: DuckDB reads them, and asks what
- * the sessions share what else there is. */
+/* Opens the files without looking whose they are. Tables of Parquet files are listed without columns: DuckDB
+ * reads them, and asks what the sessions share what else there is. */
 WEIR_CHECKED weir_status weir_ingest__csv_source_open(const weir_env *env,
                                                       const weir_ingest__source_options *options,
                                                       weir_ingest__source **out, weir_error *error);

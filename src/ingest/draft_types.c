@@ -165,7 +165,7 @@ static const char *say_near_miss(const column_at *at) {
             at->draft, "%llu of %llu values are %s, the others are not: make those NULL with a query",
             (unsigned long long)(is_time ? column->iso_texts : numbers), (unsigned long long)column->values,
             is_time ? "times in ISO 8601" : "numbers");
-    return column->declared == WEIR_INGEST__DECLARED_TIME
+    return column->declared == WEIR_INGEST__DECLARED_TIME && column->kind == WEIR_INGEST__DRAFT_TEXT
                ? "declared as a time, but the texts are of no form of times that all of them have"
                : NULL;
 }
