@@ -448,6 +448,7 @@ static const char *find_data(const char *path) {
     } kinds[] = {{"SQLite format 3", "an SQLite database", 0},
                  {"DUCK", "a DuckDB database", 8},
                  {"PAR1", "a Parquet file", 0},
+                 {"weir-run", "a run of rows", 0},
                  {"WEIR\r\n\x1a", "a store", 1}};
     char head[16];
     struct stat found;
@@ -461,12 +462,19 @@ static const char *find_data(const char *path) {
     return NULL;
 }
 
+weir_status cli_output_check(const char *path, weir_error *error) {
+    const char *data = find_data(path);
+    if (!data)
+        return WEIR_OK;
+    return cli_error(error, WEIR_CONTRACT_VIOLATION,
+                     "%s is %s, which would be replaced; delete it or choose another output", path, data);
+}
+
 weir_status cli_output_open(cli_output *output, const char *path, weir_error *error) {
     *output = (cli_output){.path = path};
-    const char *data = find_data(path);
-    if (data)
-        return cli_error(error, WEIR_CONTRACT_VIOLATION,
-                         "%s is %s, which would be replaced; delete it or choose another output", path, data);
+    weir_status status = cli_output_check(path, error);
+    if (status != WEIR_OK)
+        return status;
     int file = open_target(output);
     int number = errno;
     if (file >= 0 && (output->stream = fdopen(file, "wb")) == NULL) {

@@ -151,8 +151,10 @@ typedef struct cli_output {
     char *temporary; /* and what will be renamed to it; NULL if the path is written in place */
 } cli_output;
 
-/* Opens it; the path must outlive it. IO_ERROR, OUT_OF_MEMORY; CONTRACT_VIOLATION if a database or a store is
- * there. */
+/* CONTRACT_VIOLATION if a database, a store or a file of rows is there: an output replaces none. */
+WEIR_CHECKED weir_status cli_output_check(const char *path, weir_error *error);
+
+/* Opens it after that check; the path must outlive it. IO_ERROR, OUT_OF_MEMORY. */
 WEIR_CHECKED weir_status cli_output_open(cli_output *output, const char *path, weir_error *error);
 
 /* Closes the stream and gives the file its name. If that fails, or anything before it did on the stream,

@@ -31,6 +31,23 @@ static const char *find_in(const char *folder, const char *name, char *path, siz
     return size > 0 && (size_t)size < capacity && access(path, F_OK) == 0 ? path : NULL;
 }
 
+/* Whether the page would replace what is read or made: also a file in a folder that is the source, unless it
+ * is an older page. */
+static bool is_page_taken(const cli_ingest_job *run, const char *schema) {
+    const weir_ingest_options *o = &run->options;
+    const char *const others[] = {o->source, schema, o->like, o->base, o->output, o->manifest};
+    const char *page = run->page, *slash = strrchr(page, '/'), *ending = strrchr(page, '.');
+    char folder[CLI_PATH_MAX];
+    for (size_t i = 0; i < CLI_COUNT(others); i++)
+        if (others[i] && (strcmp(page, others[i]) == 0 || cli_is_same_file(page, others[i])))
+            return true;
+    int size =
+        snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - page) + 1 : 1, slash ? page : ".");
+    bool is_page = ending && (strcmp(ending, ".html") == 0 || strcmp(ending, ".htm") == 0);
+    return !is_page && (size_t)size < sizeof folder && access(page, F_OK) == 0 &&
+           cli_is_same_file(folder, o->source);
+}
+
 int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char **argv) {
     bool as_json = false, updates = false, replaces = false;
     const char *schema = NULL, *check = NULL;
@@ -76,12 +93,6 @@ int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char
     run.options.manifest_mode = updates    ? WEIR_MANIFEST_UPDATE
                                 : replaces ? WEIR_MANIFEST_REPLACE
                                            : WEIR_MANIFEST_KEEP;
-    const char *const inputs[] = {run.options.source, schema,
-                                  run.options.like,   run.options.base,
-                                  run.options.output, run.options.manifest};
-    for (size_t i = 0; run.page && i < CLI_COUNT(inputs); i++)
-        if (inputs[i] && (strcmp(run.page, inputs[i]) == 0 || cli_is_same_file(run.page, inputs[i])))
-            return cli_usage(self, "--html names another file of the command; give it a name of its own");
     cli_use_source(&source, &run.options);
     if (is_assembly && !find_in(run.options.source, WEIR_ROW_RUN_LIST, path, sizeof path)) {
         weir_error error;
@@ -93,6 +104,8 @@ int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char
     }
     if (is_assembly && !schema)
         schema = find_in(run.options.source, WEIR_ROW_RUN_SCHEMA, path, sizeof path);
+    if (run.page && is_page_taken(&run, schema))
+        return cli_usage(self, "--html names another file of the command; give it a name of its own");
     return ingest(&run, schema, as_json);
 }
 

@@ -16,13 +16,17 @@ static weir_status check_target(const wishes *wish, const cli_draft *draft, weir
     char *there;
     size_t size;
     struct stat found;
-    if (wish->is_forced || stat(wish->output, &found) != 0 || !S_ISREG(found.st_mode))
-        return WEIR_OK;
-    weir_status status = cli_read_file(wish->output, &there, &size, error);
-    if (status != WEIR_OK)
+    weir_status status = cli_output_check(wish->output, error);
+    if (status != WEIR_OK || wish->is_forced || stat(wish->output, &found) != 0 || !S_ISREG(found.st_mode))
         return status;
-    bool is_same = size == draft->schema.size && memcmp(there, draft->schema.data, size) == 0;
-    free(there);
+    bool is_same = found.st_size == (off_t)draft->schema.size;
+    if (is_same) {
+        status = cli_read_file(wish->output, &there, &size, error);
+        if (status != WEIR_OK)
+            return status;
+        is_same = size == draft->schema.size && memcmp(there, draft->schema.data, size) == 0;
+        free(there);
+    }
     return is_same ? WEIR_OK
                    : cli_error(error, WEIR_CONTRACT_VIOLATION,
                                "%s is there already and is not this draft; give --force to replace it, or "
@@ -110,7 +114,7 @@ const cli_command cli_schema = {
              "       weir schema --json-schema",
     .help = CLI_SOURCE_HELP
     "  -o, --output F    write the draft there, and the reasons beside it (NAME.notes.md)\n"
-    "  --force           replace a file that is there already and is not this draft\n"
+    "  --force           replace a schema that is there already and is not this draft\n"
     "  --explain         print the reasons for each choice instead of the draft\n"
     "  --threads N       connections that read at once (default: the number of processors)\n"
     "  --json            print in one line\n"

@@ -133,6 +133,13 @@ class Outputs(unittest.TestCase):
             with self.subTest(page=page):
                 self.weir(*ingest, "--html", page, status=status)
                 self.assertNotIn(b"<html", (self.folder / page).read_bytes() if (self.folder / page).exists() else b"")
+        (self.folder / "files").mkdir()
+        (self.folder / "files/t.csv").write_text("id,x\n1,2\n")
+        (self.folder / "files/old.html").write_text("old")
+        for page, status in (("files/t.csv", 2), ("files/old.html", 0), ("files/new", 0)):
+            with self.subTest(page=page):
+                self.weir("ingest", "files", "-o", "files.weir", "--html", page, status=status)
+        self.assertEqual((self.folder / "files/t.csv").read_text(), "id,x\n1,2\n")
         self.weir("schema", "shop.sqlite", "-o", "draft.json")  # the same again
         edited = (self.folder / "draft.json").read_text() + "\n"
         (self.folder / "draft.json").write_text(edited)
