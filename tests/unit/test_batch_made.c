@@ -11,6 +11,15 @@
 #include "support/made_store.h"
 #include "support/testing.h"
 
+static weir_batch_options options_of(weir_store *store, weir_manifest *manifest) {
+    return (weir_batch_options){.size = sizeof(weir_batch_options),
+                                .store = store,
+                                .manifest = manifest,
+                                .dataset = "made/k0/train",
+                                .world_size = 1,
+                                .any_hash = true};
+}
+
 /* Builds the first batch of the first task; `rows` is the most rows of a sequence. */
 static weir_status build(const uint8_t *bytes, size_t size, const char *config, uint32_t *rows,
                          weir_error *error) {
@@ -20,12 +29,7 @@ static weir_status build(const uint8_t *bytes, size_t size, const char *config, 
     assert_ok(weir_store_open_memory(NULL, bytes, size, &store, error), error);
     weir_manifest *manifest = make_store_manifest(store, 0, WEIR_TRAIN, 8, config);
     assert_non_null(manifest);
-    weir_batch_options options = {.size = sizeof options,
-                                  .store = store,
-                                  .manifest = manifest,
-                                  .dataset = "made/k0/train",
-                                  .world_size = 1,
-                                  .any_hash = true};
+    weir_batch_options options = options_of(store, manifest);
     assert_ok(weir_batch_builder_open(NULL, &options, &builder, error), error);
     assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &buffer, error), error);
     weir_status status = weir_batch_build(builder, (weir_cursor){0, 0}, buffer, error);
@@ -264,12 +268,7 @@ static weir_status open_with_seed(const uint8_t *bytes, uint8_t *copy, size_t si
     weir_manifest *manifest =
         make_store_manifest(store, 0, WEIR_TRAIN, 8, "\"label_visibility\": [\"train\", \"test\"]");
     assert_non_null(manifest);
-    weir_batch_options options = {.size = sizeof options,
-                                  .store = store,
-                                  .manifest = manifest,
-                                  .dataset = "made/k0/train",
-                                  .world_size = 1,
-                                  .any_hash = true};
+    weir_batch_options options = options_of(store, manifest);
     weir_status status = weir_batch_builder_open(NULL, &options, &builder, error);
     weir_batch_builder_close(builder);
     weir_manifest_close(manifest);

@@ -26,27 +26,37 @@ static void *guard_and_unguard(void *memory) {
     return NULL;
 }
 
-static void a_child_of_fork_waits_for_nobody(void **state) {
-    (void)state;
+/* Forks often while a thread goes on with `busy`; what each child does must end, and succeed. */
+static void fork_beside(void *(*busy)(void *), bool (*works)(uint8_t *memory)) {
     pthread_t thread;
     uint8_t memory[2];
-    uint32_t failed = 0;
-    assert_int_equal(pthread_create(&thread, NULL, guard_and_unguard, &memory[0]), 0);
+    atomic_store(&is_over, false);
+    assert_int_equal(pthread_create(&thread, NULL, busy, &memory[0]), 0);
     for (int i = 0; i < FORKS; i++) {
         int status;
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
             alarm(HANG_S);
-            bool is_guarded = weir__guard_system(NULL, &memory[1], 1, &failed) == 0;
-            weir__unguard_system(NULL, &memory[1]);
-            _exit(is_guarded ? 0 : 1);
+            _exit(works(&memory[1]) ? 0 : 1);
         }
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
     }
     atomic_store(&is_over, true);
     assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static bool can_guard(uint8_t *memory) {
+    uint32_t failed = 0;
+    bool is_guarded = weir__guard_system(NULL, memory, 1, &failed) == 0;
+    weir__unguard_system(NULL, memory);
+    return is_guarded;
+}
+
+static void a_child_of_fork_waits_for_nobody(void **state) {
+    (void)state;
+    fork_beside(guard_and_unguard, can_guard);
 }
 
 static void *hold_and_let_go(void *nothing) {
@@ -59,27 +69,17 @@ static void *hold_and_let_go(void *nothing) {
     return NULL;
 }
 
+static bool can_lock(uint8_t *memory) {
+    (void)memory;
+    weir__process_lock();
+    weir__process_unlock();
+    return true;
+}
+
 /* As MariaDB's client library is prepared: the lock is held nearly always. */
 static void a_child_of_fork_has_the_lock(void **state) {
     (void)state;
-    pthread_t thread;
-    atomic_store(&is_over, false);
-    assert_int_equal(pthread_create(&thread, NULL, hold_and_let_go, NULL), 0);
-    for (int i = 0; i < FORKS; i++) {
-        int status;
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            alarm(HANG_S);
-            weir__process_lock();
-            weir__process_unlock();
-            _exit(0);
-        }
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
-    }
-    atomic_store(&is_over, true);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    fork_beside(hold_and_let_go, can_lock);
 }
 
 /* A thread of the parent was about to verify a section when it forked: in the child nobody goes on with it.
