@@ -442,24 +442,14 @@ static int open_target(cli_output *output) {
 
 /* What a file is that somebody would miss: nobody means a database or a store when an output is named. */
 static const char *find_data(const char *path) {
-    static const struct {
-        const char *head, *what;
-        size_t at;
-    } kinds[] = {{"SQLite format 3", "an SQLite database", 0},
-                 {"DUCK", "a DuckDB database", 8},
-                 {"PAR1", "a Parquet file", 0},
-                 {"weir-run", "a run of rows", 0},
-                 {"WEIR\r\n\x1a", "a store", 1}};
     char head[16];
     struct stat found;
     FILE *file = stat(path, &found) == 0 && S_ISREG(found.st_mode) ? fopen(path, "rb") : NULL;
     size_t size = file ? fread(head, 1, sizeof head, file) : 0;
     if (file)
         fclose(file);
-    for (size_t i = 0; i < CLI_COUNT(kinds) && size == sizeof head; i++)
-        if (memcmp(head + kinds[i].at, kinds[i].head, strlen(kinds[i].head)) == 0)
-            return kinds[i].what;
-    return NULL;
+    const weir_file_format *format = weir_file_format_of(head, size);
+    return format && format->is_data ? format->name : NULL;
 }
 
 weir_status cli_output_check(const char *path, weir_error *error) {

@@ -28,6 +28,16 @@ const weir_build_part *weir_build_info(size_t *count);
 /* The i-th status of the table, WEIR_OK past its end: for programs that list them. */
 weir_status weir_status_at(size_t index);
 
+/* What a file seems to be by its bytes, for who was given the wrong one. */
+typedef struct weir_file_format {
+    const char *name; /* such as "a weir store" or "JSON" */
+    bool is_data;     /* somebody's rows: an output does not replace it */
+} weir_file_format;
+
+/* Static; NULL for a format that weir does not know. The first bytes tell most formats, and all of them what
+ * canonical CBOR holds. Any thread. */
+const weir_file_format *weir_file_format_of(const void *data, size_t size);
+
 /* "data" … of a status; "none" for WEIR_OK, "UNKNOWN" for a number that is not a status. Static; any thread.
  */
 const char *weir_status_subsystem(weir_status status);

@@ -380,6 +380,18 @@ weir_status weir__read_plain(weir__reader *r, const weir__field *field, const we
 
 /* ---- Reading a map --------------------------------------------------------------------------- */
 
+/* Refuses a key, and says which there are, as far as there is room. */
+static weir_status refuse_key(weir__reader *r, const weir_cbor_value *key, const weir__shape *shape) {
+    char names[320];
+    size_t used = 0, told = 0;
+    for (; told < shape->count && used < 200; told++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%.100s", told ? ", " : "",
+                                 shape->fields[told].name);
+    (void)weir__enter(r, key->data, (size_t)key->number);
+    return weir__refuse(r, NULL, "%s; the keys here are %s%s", r->unknown, names,
+                        told < shape->count ? ", \xe2\x80\xa6" : "");
+}
+
 /* Finds each field's value, NULL data if there is none; refuses keys that no field has. */
 static weir_status find_values(weir__reader *r, const weir_cbor_value *map, const weir__shape *shape,
                                weir_cbor_value values[WEIR__FIELDS_MAX], bool is_there[WEIR__FIELDS_MAX]) {
@@ -395,8 +407,7 @@ static weir_status find_values(weir__reader *r, const weir_cbor_value *map, cons
             is_there[i] =
                 !r->skips_nulls || value.type != WEIR_CBOR_NULL || shape->fields[i].kind == WEIR__KIND_VALUE;
         } else if (r->unknown) {
-            (void)weir__enter(r, key.data, (size_t)key.number);
-            return weir__refuse(r, NULL, "%s", r->unknown);
+            return refuse_key(r, &key, shape);
         }
     }
     return WEIR_OK;

@@ -5,6 +5,7 @@
 #include <limits.h>
 
 #include "base/internal.h"
+#include "weir_tool/base_tools.h"
 
 /* Reads a whole file of at most max_size bytes into memory from `env` (release it); a NUL follows the data.
  * "-" is standard input. IO_ERROR (a larger file too), OUT_OF_MEMORY. */
@@ -16,6 +17,15 @@ WEIR_CHECKED weir_status weir__file_read(const weir_env *env, const char *path, 
  * device may have no end, and a pipe no beginning. */
 WEIR_CHECKED weir_status weir__file_open(const weir_env *env, const char *path, int *file,
                                          const char *failure_operator, weir_error *error);
+
+/* Passes `status` on. If it is a failure to understand these bytes and they are of another format than
+ * is wanted, such as "a graph", the message says so instead. */
+weir_status weir__explain_format(weir_status status, const void *data, size_t size, const char *name,
+                                 const char *wanted, weir_error *error);
+
+/* weir_cbor_check of a file's bytes: the message has its name. */
+WEIR_CHECKED weir_status weir__cbor_check_in(const char *name, const void *data, size_t size,
+                                             size_t *item_size, weir_error *error);
 
 /* Reads exactly `size` bytes from `offset` on, however often the system gives only a part. False with errno
  * set (EIO if the file ends before). */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/floating.h"
 #include "base/internal.h"
 #include "weir_tool/documents.h"
@@ -435,7 +436,7 @@ static weir_status report_fault(const reader *r, const char *name, weir_status f
                                     (unsigned long long)line, (unsigned long long)column, r->fault);
     weir__note_uint(error, "line", line);
     weir__note_uint(error, "column", column);
-    return status;
+    return weir__explain_format(status, r->text, r->size, name, "JSON", error);
 }
 
 static __attribute__((noinline)) weir_status read_text(reader *r, const char *name, weir_status family,

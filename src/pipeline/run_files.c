@@ -75,6 +75,7 @@ weir_status weir_pipeline__run_files_read(const weir_pipeline__run_files *files,
     weir_status status = weir_checkpoint_read(*data, *size, &found, &reason);
     if (status == WEIR_OK)
         return WEIR_OK;
+    status = weir__explain_format(status, *data, *size, "it", "a checkpoint", &reason);
     weir__release(env, *data);
     *data = NULL;
     return weir__fail(error, status, operator_name, "cannot resume from %s: %s", files->resume,

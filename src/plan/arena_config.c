@@ -83,7 +83,7 @@ weir_status weir_plan__settings_read(const weir_env *env, const weir_cbor_value 
                       .family = WEIR_INVALID_IR,
                       .failure_operator = WEIR_PLAN__PREPARE_OPERATOR,
                       .name = name,
-                      .unknown = "is not a setting; those are alignment_bytes, capacity_bytes and page_size",
+                      .unknown = "is not a setting",
                       .is_json = true,
                       .path = "$"};
     if (root->type != WEIR_CBOR_MAP)

@@ -117,11 +117,12 @@ typedef struct weir_plan__document {
     weir_cbor_value root;
 } weir_plan__document;
 
-/* Text that is refused is INVALID_IR with line and column, bytes that are not canonical are CBOR_INVALID.
+/* Text that is refused is INVALID_IR with line and column, bytes that are not canonical are CBOR_INVALID; a
+ * file of another kind is said not to be what is wanted, such as "a graph".
  * Release it after success; CBOR bytes are borrowed. */
 WEIR_CHECKED weir_status weir_plan__document_load(const weir_env *env, const void *data, size_t size,
-                                                  const char *name, weir_plan__document *document,
-                                                  weir_error *error);
+                                                  const char *name, const char *wanted,
+                                                  weir_plan__document *document, weir_error *error);
 void weir_plan__document_release(weir_plan__document *document);
 
 static inline weir_text weir_plan__text_of(const weir_cbor_value *value) {

@@ -24,14 +24,14 @@ enum { GRAPH_SIZE_MAX_LOG2 = 36 };
 
 /* A canonical CBOR map or array begins with a byte of 0x80 or above, which no JSON text does. */
 weir_status weir_plan__document_load(const weir_env *env, const void *data, size_t size, const char *name,
-                                     weir_plan__document *document, weir_error *error) {
+                                     const char *wanted, weir_plan__document *document, weir_error *error) {
     const uint8_t *bytes = data;
     weir_cbor_writer_memory(&document->converted, env);
     if (size > 0 && bytes[0] >= 0x80) {
-        weir_status status = weir_cbor_check(data, size, NULL, error);
+        weir_status status = weir__cbor_check_in(name, data, size, NULL, error);
         if (status == WEIR_OK)
             document->root = weir_cbor_view(data);
-        return status;
+        return weir__explain_format(status, data, size, name, wanted, error);
     }
     weir_status status = weir_json_read(data, size, name, WEIR_INVALID_IR, &document->converted, error);
     if (status == WEIR_OK)
@@ -382,7 +382,7 @@ weir_status weir_graph_read(const weir_env *env, const void *data, size_t size, 
                           "ends in .onnx, a PyTorch model by weir.plan(model, inputs) in Python",
                           r.name);
     weir_plan__document document;
-    WEIR__TRY(weir_plan__document_load(r.env, data, size, r.name, &document, error));
+    WEIR__TRY(weir_plan__document_load(r.env, data, size, r.name, "a graph", &document, error));
     weir_status status = read_document(&r, &document.root, graph);
     weir_plan__document_release(&document);
     return status;

@@ -37,8 +37,9 @@ enum { BUDGET_ROUNDS = 8, OVERLAP_STEP = 64 };
 
 static weir_status load(const weir_env *env, const weir_document *given, weir_plan__document *out,
                         weir_error *error) {
-    return given->data ? weir_plan__document_load(env, given->data, given->size, given->name, out, error)
-                       : WEIR_OK;
+    return given->data
+               ? weir_plan__document_load(env, given->data, given->size, given->name, "JSON", out, error)
+               : WEIR_OK;
 }
 
 static weir_status read_order(request *r, weir_error *error) {

@@ -310,16 +310,16 @@ static weir_status restore(restorer *r, const weir_cbor_value *root, weir_error 
     return WEIR_OK;
 }
 
-weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size, const char *name,
+static weir_status read_items(const weir_env *env, const void *data, size_t size, const char *name,
                               weir_plan **plan, weir_error *error) {
-    env = weir__env_or_default(env);
-    restorer r = {.name = name ? name : "the plan"};
+    restorer r = {.name = name};
     size_t ends[PLAN_ITEMS] = {0}; /* a plan, perhaps what its tensors are, perhaps its metrics */
     unsigned items = 0;
     for (size_t at = 0; items == 0 || (at < size && items < PLAN_ITEMS); at = ends[items++]) {
         size_t used = size - at;
         bool is_last = items + 1 == PLAN_ITEMS;
-        WEIR__TRY(weir_cbor_check((const uint8_t *)data + at, size - at, is_last ? NULL : &used, error));
+        WEIR__TRY(
+            weir__cbor_check_in(name, (const uint8_t *)data + at, size - at, is_last ? NULL : &used, error));
         ends[items] = at + used;
     }
     r.plan = weir__allocate_zero(env, 1, sizeof *r.plan);
@@ -358,6 +358,13 @@ weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size
     weir_plan__fill_info(r.plan);
     *plan = r.plan;
     return WEIR_OK;
+}
+
+weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size, const char *name,
+                              weir_plan **plan, weir_error *error) {
+    name = name ? name : "the plan";
+    weir_status status = read_items(weir__env_or_default(env), data, size, name, plan, error);
+    return weir__explain_format(status, data, size, name, "a saved plan", error);
 }
 
 weir_status weir_plan_restore_file(const weir_env *env, const char *path, weir_plan **plan,

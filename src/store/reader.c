@@ -12,7 +12,22 @@
 
 static const char operator_name[] = WEIR_STORE__OPERATOR;
 
+enum { FORMAT_BYTES = 1 << 16 }; /* how far what is no store is read to say what it is */
+
 /* ---- The frame ------------------------------------------------------------------------------- */
+
+static weir_status refuse_format(const weir_store *store, weir_error *error) {
+    const char *path = store->path;
+    size_t size = store->size < FORMAT_BYTES ? store->size : FORMAT_BYTES;
+    const weir_file_format *format = weir_file_format_of(store->data, size);
+    bool is_cut = size >= 8 && memcmp(store->data, WEIR_STORE__MAGIC, 8) == 0;
+    if (is_cut || (!format && size < WEIR_STORE__PAGE))
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                          "%s is not a weir store: it has only %zu bytes", path, store->size);
+    return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                      "%s is %s%sa weir store; 'weir ingest' makes one of a database", path,
+                      format ? format->name : "", format ? ", not " : "not ");
+}
 
 static weir_status check_header(const weir_store *store, weir_error *error) {
     uint8_t frame[WEIR_STORE__FRAME_MOST];
@@ -20,8 +35,7 @@ static weir_status check_header(const weir_store *store, weir_error *error) {
     const uint8_t *data = store->data;
     const char *path = store->path;
     if (store->size < WEIR_STORE__PAGE || memcmp(data, WEIR_STORE__MAGIC, 8) != 0)
-        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                          "%s is not a weir store; 'weir ingest' makes one of a database", path);
+        return refuse_format(store, error);
     uint32_t version = weir__load32(data + 8);
     if (version < WEIR_STORE__VERSION_LEAST || version > WEIR_STORE__VERSION_MOST)
         return weir__fail(error, WEIR_STORE_VERSION, operator_name,
@@ -349,9 +363,9 @@ static weir_status map_file(weir_store *store, const weir_store_options *options
         return status;
     if (env->size(env->context, file, &size) != 0)
         status = weir__io_error(error, operator_name, "read the size of", path);
-    else if (size < WEIR_STORE__PAGE)
-        status = weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                            "%s is not a weir store: it has only %llu bytes", path, (unsigned long long)size);
+    else if (size == 0)
+        status =
+            weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "%s is not a weir store: it is empty", path);
     if (status == WEIR_OK) {
         store->data = env->map(env->context, file, (size_t)size);
         store->size = (size_t)size;

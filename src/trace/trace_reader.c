@@ -358,8 +358,10 @@ weir_status weir_trace_open(const weir_env *env, const char *path, weir_trace_re
         status = weir__out_of_memory(error, operator_name, r->capacity);
     else
         status = weir__file_open(env, path, &r->file, operator_name, error);
-    if (status == WEIR_OK)
+    if (status == WEIR_OK) {
         status = keep_header(r, error);
+        status = weir__explain_format(status, r->buffer, r->end, path, "a weir trace", error);
+    }
     if (status != WEIR_OK) {
         weir_trace_close(r);
         return status;

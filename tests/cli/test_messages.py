@@ -175,6 +175,65 @@ class Messages(unittest.TestCase):
         (self.folder / "g.plan").write_bytes((self.folder / "g.plan").read_bytes()[:-1])
         self.refuse(("plan", "g.plan"), "CBOR_INVALID")
 
+    # ---- Files of another format
+
+    def make_files(self) -> dict[str, str]:
+        """A file of each format, and what each is called."""
+        with contextlib.closing(scratch_database(self.folder / "s.sqlite")) as connection:
+            connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, at TEXT, x REAL)")
+            connection.executemany("INSERT INTO t VALUES (?, ?, ?)", ((i, f"2024-01-{i + 1:02d}", i / 2) for i in range(25)))
+            connection.commit()
+        columns = {"id": {"stype": "identifier"}, "at": {"stype": "timestamp"}, "x": {"stype": "numerical"}}
+        table = {"primary_key": "id", "temporal_column": "at", "columns": columns}
+        task = {"anchor_table": "t", "target_column": "x", "target_stype": "numerical"}
+        (self.folder / "s.json").write_text(json.dumps({"name": "s", "tables": {"t": table}, "tasks": {"x": task}}))
+        (self.folder / "g.json").write_text(self.run_weir("graph", "chain").stdout)
+        with zipfile.ZipFile(self.folder / "s.pt", "w") as archive:
+            archive.writestr("data.pkl", "")
+        for command in ("ingest s.sqlite --schema s.json -o s.weir", "graph chain --cbor g.cbor",
+                        "plan g.json --mode forward --save s.plan",
+                        "run --store s.weir --manifest s.manifest.json --steps 2 --trace s.trace --checkpoint s.ckpt"):  # fmt: skip
+            done = self.run_weir(*command.split())
+            self.assertEqual(done.returncode, 0, done.stderr)
+        return {"s.weir": "a weir store", "s.sqlite": "an SQLite database", "s.json": "JSON", "s.trace": "a weir trace",
+                "s.ckpt": "a checkpoint", "s.plan": "a saved plan", "g.cbor": "a graph", "s.pt": "a zip archive"}  # fmt: skip
+
+    def test_files_of_another_format_are_called_what_they_are(self) -> None:
+        files = self.make_files()
+        run = ("run", "--store", "s.weir", "--steps", "1")
+        for wanted, arguments in (
+            ("a weir store", ("info", "FILE")),
+            ("a weir trace", ("replay", "FILE")),
+            ("a weir trace", ("diff", "s.trace", "FILE")),
+            ("a checkpoint", (*run, "--manifest", "s.manifest.json", "--resume", "FILE")),
+            ("a saved plan", ("plan", "--show", "FILE")),
+            ("JSON", (*run, "--manifest", "FILE")),
+            ("JSON", ("ingest", "s.sqlite", "--schema", "FILE", "-o", "x.weir")),
+        ):
+            for name, what in files.items():
+                if what != wanted:
+                    shown = "it" if wanted == "a checkpoint" else name
+                    with self.subTest(wanted=wanted, name=name):
+                        self.refuse(tuple(name if word == "FILE" else word for word in arguments), f"{shown} is {what}", f", not {wanted}")
+        for name in ("s.weir", "s.trace", "s.plan"):
+            self.refuse(("plan", name, "--mode", "forward"), f"{name} is {files[name]}, not a graph")
+            self.refuse(("plan", "g.json", "--mode", "forward", "--order", name), f"{name} is {files[name]}, not JSON")
+
+    def test_files_of_the_right_format_that_are_damaged(self) -> None:
+        self.make_files()
+        for name, size, arguments, message in (
+            ("s.weir", 3000, ("info", "cut"), "cut is not a weir store: it has only 3000 bytes"),
+            ("s.weir", 0, ("info", "cut"), "cut is not a weir store: it is empty"),
+            ("s.trace", -1, ("replay", "cut", "--store", "s.weir"), "cut: a record that is cut or is not canonical CBOR begins at byte"),
+            ("s.ckpt", -1, ("run", "--store", "s.weir", "--manifest", "s.manifest.json", "--steps", "1", "--resume", "cut"),
+             "cannot resume from cut: "),
+            ("s.plan", -1, ("plan", "--show", "cut"), "CBOR_INVALID: cut: the input ends too early at byte"),
+            ("g.cbor", -1, ("plan", "cut", "--mode", "forward"), "CBOR_INVALID: cut: the input ends too early at byte"),
+        ):  # fmt: skip
+            with self.subTest(name=name, size=size):
+                (self.folder / "cut").write_bytes((self.folder / name).read_bytes()[:size])
+                self.refuse(arguments, message)
+
 
 if __name__ == "__main__":
     unittest.main()

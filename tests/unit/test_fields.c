@@ -148,6 +148,10 @@ static void a_thing_is_read_and_written(void **state) {
     weir__arena_release(&arena);
 }
 
+#define KEYS                                                                                                 \
+    "the keys here are type, large, small, tiny, level, share, good, colour, text, view, texts, numbers, "   \
+    "hash, inner, points, named, any"
+
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
     static const struct {
@@ -156,8 +160,8 @@ static void what_does_not_fit_is_refused(void **state) {
         {"[]", "it: $ must be an object"},
         {"{}", "it: $.type is missing"},
         {"{\"type\": \"other\"}", "it: $.type must be \"thing\""},
-        {"{\"type\": \"thing\", \"Size2\": 1}", "it: $.Size2 is not known"},
-        {"{\"type\": \"thing\", \"a b\": 1}", "it: $[\"a b\"] is not known"},
+        {"{\"type\": \"thing\", \"Size2\": 1}", "it: $.Size2 is not known; " KEYS},
+        {"{\"type\": \"thing\", \"a b\": 1}", "it: $[\"a b\"] is not known; " KEYS},
         {"{\"type\": \"thing\", \"large\": -1}",
          "it: $.large must be an integer from 0 to 2^64-1 (above 2^63-1 as a decimal string)"},
         {"{\"type\": \"thing\", \"small\": 10}", "it: $.small is 10; it must be from 2 to 9"},
@@ -169,7 +173,7 @@ static void what_does_not_fit_is_refused(void **state) {
         {"{\"type\": \"thing\", \"text\": 1}", "it: $.text must be a string"},
         {"{\"type\": \"thing\", \"view\": 1}", "it: $.view must be a string"},
         {"{\"type\": \"thing\", \"view\": \"v\", \"text\": 1}", "it: $.text of 'v' must be a string"},
-        {"{\"type\": \"thing\", \"view\": \"v\", \"a\": 1}", "it: $.a of 'v' is not known"},
+        {"{\"type\": \"thing\", \"view\": \"v\", \"a\": 1}", "it: $.a of 'v' is not known; " KEYS},
         {"{\"type\": \"thing\", \"texts\": [\"a\", 1]}", "it: $.texts must be a list of strings"},
         {"{\"type\": \"thing\", \"numbers\": []}",
          "it: $.numbers must be a whole number from 1 to 8, or a list of 1 to 3 such numbers"},
