@@ -154,15 +154,22 @@ weir_status weir_sampler_step(weir_sampler *s, weir_cursor cursor, weir_step *st
     return WEIR_OK;
 }
 
-void weir_sampler_indices(weir_sampler *s, const weir_step *step, uint64_t *out) {
+void weir_sampler__indices_from(weir_sampler *s, const weir_step *step, uint64_t skipped, uint64_t count,
+                                uint64_t *out) {
     weir_cursor first = first_position(s, step);
+    assert(skipped <= step->count && count <= step->count - skipped && "samples beyond a step");
+    first.global_index += skipped;
     if (s->stage != WEIR_STAGE_TRAIN) {
-        weir_sampler__fill_pass(s, first.global_index, step->count, out);
+        weir_sampler__fill_pass(s, first.global_index, count, out);
         return;
     }
     if (weir_sampler__is_stream(s))
-        weir_sampler__fill_stream(s, first, step->count, out);
+        weir_sampler__fill_stream(s, first, count, out);
     else
-        weir_sampler__fill(s, first.epoch, first.global_index, step->count, out);
+        weir_sampler__fill(s, first.epoch, first.global_index, count, out);
     weir_sampler__prepare_ahead(s);
+}
+
+void weir_sampler_indices(weir_sampler *s, const weir_step *step, uint64_t *out) {
+    weir_sampler__indices_from(s, step, 0, step->count, out);
 }

@@ -87,6 +87,12 @@ WEIR_CHECKED weir_status weir_sampler__identify(weir_sampler *s, const weir_mani
 void weir_sampler__epoch_seed(const weir_sampler *s, uint64_t epoch, uint8_t seed[16]);
 void weir_sampler__replay_token(const weir_sampler *s, weir_cursor cursor, uint8_t digest[WEIR_HASH_SIZE]);
 
+/* ---- sampler.c ------------------------------------------------------------------------------- */
+
+/* The same as weir_sampler_indices for `count` of a step's indices behind the first `skipped`. */
+void weir_sampler__indices_from(weir_sampler *s, const weir_step *step, uint64_t skipped, uint64_t count,
+                                uint64_t *out);
+
 /* ---- positions.c ----------------------------------------------------------------------------- */
 
 /* Positions [position, position + count) of an epoch, or of a stream from a cursor on. */

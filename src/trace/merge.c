@@ -6,9 +6,13 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "sampler/sampler.h"
 #include "trace/replay.h"
 
 static const char operator_name[] = "weir.trace.merge";
+
+enum { PIECE = 1024 };
+#define SAMPLES_MAX ((uint64_t)1 << 32) /* of a step: some seconds of work */
 
 /* One of the traces: its record at hand is a step, the failure, the end, or the end of the file. */
 typedef struct rank_trace {
@@ -163,16 +167,30 @@ static weir_status check_agreement(const merger *m, const rank_trace *left, cons
                                   difference.right, difference.left);
 }
 
-static weir_status check_indices(const merger *m, const rank_trace *one, uint64_t t, const uint64_t *part,
-                                 uint64_t count, const uint64_t *whole) {
-    for (uint64_t i = 0; i < count; i++)
-        if (part[i] != whole[i]) {
-            char left[32], right[32];
-            snprintf(left, sizeof left, "%llu", (unsigned long long)part[i]);
-            snprintf(right, sizeof right, "%llu", (unsigned long long)whole[i]);
-            return weir_trace__divergence(m->error, one->judge.header, &one->record, t, "indices", left,
-                                          right);
-        }
+/* A step as it is made again, with the sampler that makes its indices. */
+typedef struct made_step {
+    weir_step step;
+    weir_sampler *sampler;
+} made_step;
+
+/* Compares a rank's indices with those from `from` on at world size 1, a piece at a time: a trace of a few
+ * bytes may say that they are any number. */
+static weir_status check_indices(const merger *m, const rank_trace *one, uint64_t t, const made_step *part,
+                                 const made_step *whole, uint64_t from) {
+    uint64_t mine[PIECE], theirs[PIECE], valid = part->step.valid_count;
+    for (uint64_t done = 0, count; done < valid; done += count) {
+        count = valid - done < PIECE ? valid - done : PIECE;
+        weir_sampler__indices_from(part->sampler, &part->step, done, count, mine);
+        weir_sampler__indices_from(whole->sampler, &whole->step, from + done, count, theirs);
+        for (uint64_t i = 0; i < count; i++)
+            if (mine[i] != theirs[i]) {
+                char left[32], right[32];
+                snprintf(left, sizeof left, "%llu", (unsigned long long)mine[i]);
+                snprintf(right, sizeof right, "%llu", (unsigned long long)theirs[i]);
+                return weir_trace__divergence(m->error, one->judge.header, &one->record, t, "indices", left,
+                                              right);
+            }
+    }
     return WEIR_OK;
 }
 
@@ -220,28 +238,38 @@ static weir_status check_digest_count(const merger *m, const rank_trace *one, ui
     return weir_trace__divergence(m->error, one->judge.header, &one->record, t, "sample_digests", was, is);
 }
 
+static weir_status other_sum(const merger *m, uint64_t t) {
+    const rank_trace *first = &m->ranks[0];
+    return weir_trace__divergence(m->error, first->judge.header, &first->record, t, "valid_count",
+                                  "the sum over the ranks", "another number at world size 1");
+}
+
 static weir_status merge_step(merger *m) {
-    weir_step step;
-    const uint64_t *whole;
+    made_step whole, part;
     uint64_t merged = 0;
     const rank_trace *first = &m->ranks[0];
     uint64_t t = first->record.t;
-    WEIR__TRY(weir_trace__replayer_step(m->whole, &first->record, &step, &whole, m->error));
+    WEIR__TRY(weir_trace__replayer_step(m->whole, &first->record, &whole.step, &whole.sampler, m->error));
+    uint64_t valid = whole.step.valid_count;
+    if (valid > SAMPLES_MAX)
+        return weir__fail(m->error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "%s: step %llu has %llu samples; at most %llu are compared", first->path,
+                          (unsigned long long)t, (unsigned long long)valid, (unsigned long long)SAMPLES_MAX);
     if (m->single.reader)
-        WEIR__TRY(check_digest_count(m, &m->single, t, step.valid_count));
+        WEIR__TRY(check_digest_count(m, &m->single, t, valid));
     for (size_t rank = 0; rank < m->count; rank++) {
-        weir_step part_step;
-        const uint64_t *part;
         const rank_trace *one = &m->ranks[rank];
-        WEIR__TRY(weir_trace__replayer_check(one->replayer, &one->record, &part_step, &part, m->error));
-        WEIR__TRY(check_digest_count(m, one, t, part_step.valid_count));
-        WEIR__TRY(check_indices(m, one, t, part, part_step.valid_count, whole + merged));
+        WEIR__TRY(
+            weir_trace__replayer_check(one->replayer, &one->record, &part.step, &part.sampler, m->error));
+        if (part.step.valid_count > valid - merged)
+            return other_sum(m, t);
+        WEIR__TRY(check_digest_count(m, one, t, part.step.valid_count));
+        WEIR__TRY(check_indices(m, one, t, &part, &whole, merged));
         WEIR__TRY(check_digests(m, one, t, merged));
-        merged += part_step.valid_count;
+        merged += part.step.valid_count;
     }
-    if (merged != step.valid_count)
-        return weir_trace__divergence(m->error, first->judge.header, &first->record, t, "valid_count",
-                                      "the sum over the ranks", "another number at world size 1");
+    if (merged != valid)
+        return other_sum(m, t);
     m->report->steps++;
     m->report->samples += merged;
     return WEIR_OK;

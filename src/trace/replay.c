@@ -145,20 +145,22 @@ static weir_status find_dataset(weir_trace__replayer *r, weir_text key, weir_sta
 }
 
 weir_status weir_trace__replayer_step(weir_trace__replayer *r, const weir_trace_record *iter, weir_step *step,
-                                      const uint64_t **indices, weir_error *error) {
+                                      weir_sampler **sampler, weir_error *error) {
     opened_dataset *opened;
     WEIR__TRY(find_dataset(r, iter->dataset, iter->stage, &opened, error));
-    WEIR__TRY(weir_sampler_step(opened->sampler, iter->cursor_before, step, error));
-    if (!indices)
-        return WEIR_OK;
+    *sampler = opened->sampler;
+    return weir_sampler_step(opened->sampler, iter->cursor_before, step, error);
+}
+
+static weir_status make_indices(weir_trace__replayer *r, weir_sampler *sampler, const weir_step *step,
+                                weir_error *error) {
     void *memory = r->indices;
     if (step->count > SIZE_MAX ||
-        !weir__grow(r->env, &memory, &r->index_capacity, (size_t)step->count, sizeof *r->indices))
+        !weir__grow(r->env, &memory, &r->index_capacity, (size_t)step->count + 1, sizeof *r->indices))
         return weir__out_of_memory(error, operator_name, (size_t)step->count);
     r->indices = memory;
     if (step->count > 0)
-        weir_sampler_indices(opened->sampler, step, r->indices);
-    *indices = r->indices;
+        weir_sampler_indices(sampler, step, r->indices);
     return WEIR_OK;
 }
 
@@ -224,25 +226,21 @@ static weir_status differ_in_number(const weir_trace__replayer *r, const weir_tr
 }
 
 weir_status weir_trace__replayer_check(weir_trace__replayer *r, const weir_trace_record *iter,
-                                       weir_step *step, const uint64_t **indices, weir_error *error) {
+                                       weir_step *step, weir_sampler **sampler, weir_error *error) {
     static const char *const digests[] = {"h", "batch_digest", "sample_digests", NULL};
-    static const uint64_t no_indices[1];
     weir__difference difference;
     opened_dataset *opened;
-    const uint64_t *made = NULL;
     weir_cbor_value map = weir_trace__map(iter), recorded;
     bool has_indices = weir_cbor_get(&map, "indices", &recorded);
-    WEIR__TRY(weir_trace__replayer_step(r, iter, step, NULL, error));
+    WEIR__TRY(weir_trace__replayer_step(r, iter, step, sampler, error));
     if (has_indices && iter->index_count != step->count)
         return differ_in_number(r, iter, "indices", iter->index_count, step->count, error);
-    if (has_indices || indices)
-        WEIR__TRY(weir_trace__replayer_step(r, iter, step, &made, error));
-    if (indices)
-        *indices = made;
+    if (has_indices)
+        WEIR__TRY(make_indices(r, *sampler, step, error));
     WEIR__TRY(find_dataset(r, iter->dataset, iter->stage, &opened, error));
     weir_trace_iter again = {.t = iter->t, .dataset = opened->key, .step = step};
     if (has_indices) /* as it was recorded */
-        again.indices = made ? made : no_indices;
+        again.indices = r->indices;
     r->body.size = 0;
     weir_cbor_restart(&r->body);
     weir_trace__write_iter(&r->body, &again);
@@ -387,7 +385,8 @@ static weir_status replay_records(replay *p, weir_error *error) {
         if (record.kind != WEIR_TRACE_ITER)
             continue;
         weir_step step;
-        WEIR__TRY(weir_trace__replayer_check(p->replayer, &record, &step, NULL, error));
+        weir_sampler *sampler;
+        WEIR__TRY(weir_trace__replayer_check(p->replayer, &record, &step, &sampler, error));
         WEIR__TRY(check_digests(p, &record, error));
         p->report->steps++;
         p->report->samples += step.effective_batch_size;

@@ -26,17 +26,17 @@ WEIR_CHECKED weir_status weir_trace__replayer_open(const weir_env *env, const we
                                                    weir_error *error);
 void weir_trace__replayer_close(weir_trace__replayer *replayer);
 
-/* The step that a recorded iter says it is; `indices` (valid until the next call) are its samples. If that is
- * NULL they are not made: a trace of a few bytes may say that they are any number. */
+/* The step that a recorded iter says it is, and the sampler that makes its indices. They are not made here: a
+ * trace of a few bytes may say that they are any number. */
 WEIR_CHECKED weir_status weir_trace__replayer_step(weir_trace__replayer *replayer,
                                                    const weir_trace_record *iter, weir_step *step,
-                                                   const uint64_t **indices, weir_error *error);
+                                                   weir_sampler **sampler, weir_error *error);
 
-/* Re-executes a recorded iter and compares all that can be: REPLAY_DIVERGENCE. Digests of built batches are
- * taken from the record. `indices` as above; those that were recorded are compared in any case. */
+/* Re-executes a recorded iter and compares all that can be, also indices that were recorded:
+ * REPLAY_DIVERGENCE. Digests of built batches are taken from the record. */
 WEIR_CHECKED weir_status weir_trace__replayer_check(weir_trace__replayer *replayer,
                                                     const weir_trace_record *iter, weir_step *step,
-                                                    const uint64_t **indices, weir_error *error);
+                                                    weir_sampler **sampler, weir_error *error);
 
 /* Whether a step at a place fails as a recorded failure says, if that follows from the cursor alone:
  * REPLAY_DIVERGENCE if not. */
