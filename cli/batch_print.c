@@ -144,8 +144,7 @@ void cli_batch_print_sequence(const weir_store *given, const weir_batch *batch, 
         snprintf(key, sizeof key, "row %" PRIu64, row - table->row_start);
     if (seen != INT64_MAX)
         weir_timestamp_format(seen, time);
-    printf("%s %s (row %" PRIu64 " of the store) as of %s, %" PRIu64 " cell%s of %" PRIu64
-           " row%s, digest %016" PRIx64 "\n",
-           cli_shown(table->name), cli_printable(key, printable, sizeof printable), row, time, cells,
-           cli_plural(cells), rows, cli_plural(rows), batch->sample_digests[i]);
+    printf("%s %s (row %" PRIu64 " of the store) as of %s, %s of %s, digest %016" PRIx64 "\n",
+           cli_shown(table->name), cli_printable(key, printable, sizeof printable), row, time,
+           cli_number(cells, "cell", "cells"), cli_number(rows, "row", "rows"), batch->sample_digests[i]);
 }

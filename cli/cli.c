@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <glob.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -237,6 +238,11 @@ void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor) {
     weir_json_pair_uint(w, "epoch", cursor.epoch);
     weir_json_pair_uint(w, "global_index", cursor.global_index);
     weir_json_end_object(w);
+}
+
+const char *cli_write_number(uint64_t count, const char *one, const char *many, char *out) {
+    snprintf(out, CLI_NUMBER_MAX, "%" PRIu64 " %s", count, count == 1 ? one : many);
+    return out;
 }
 
 const char *cli_printable(const char *text, char *out, size_t capacity) {

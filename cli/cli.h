@@ -109,11 +109,11 @@ const char *cli_printable(const char *text, char *out, size_t capacity);
 /* The most of a text's bytes, up to `most`, that do not end within a character. */
 size_t cli_cut(const char *text, size_t size, size_t most);
 
-/* What a noun ends in after so many. */
-static inline const char *cli_plural(uint64_t count) {
-    return count == 1 ? "" : "s";
-}
-enum { CLI_SHOWN_MAX = 4352 /* a path at its longest */ };
+/* "1 row", "2 rows": the same, for an argument of printf. */
+const char *cli_write_number(uint64_t count, const char *one, const char *many, char *out);
+#define cli_number(count, one, many) cli_write_number((count), (one), (many), (char[CLI_NUMBER_MAX]){0})
+
+enum { CLI_SHOWN_MAX = 4352 /* a path at its longest */, CLI_NUMBER_MAX = 64 };
 
 /* More pairs of an object, beside weir_json_pair_…: a number that JavaScript could not hold is a decimal
  * text; a cursor is {"epoch": …, "global_index": …}. */

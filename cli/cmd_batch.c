@@ -52,11 +52,9 @@ static int print_text(const request *r, const weir_store *store, const weir_batc
         print_task(r->of.dataset, store, batch->task);
     for (uint32_t i = 0; i < batch->source_count; i++)
         print_task(batch->sources[i].dataset, batch->sources[i].store, batch->sources[i].task);
-    printf("%" PRIu32 " sequence%s of %" PRIu32 " cells, up to %" PRIu32 " row%s, %" PRIu32
-           " text%s: %.2f MB\n",
-           batch->sequence_count, cli_plural(batch->sequence_count), batch->sequence_length, batch->row_count,
-           cli_plural(batch->row_count), batch->text_count, cli_plural(batch->text_count),
-           (double)batch->size / 1e6);
+    printf("%s of %s, up to %s, %s: %.2f MB\n", cli_number(batch->sequence_count, "sequence", "sequences"),
+           cli_number(batch->sequence_length, "cell", "cells"), cli_number(batch->row_count, "row", "rows"),
+           cli_number(batch->text_count, "text", "texts"), (double)batch->size / 1e6);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         if (batch->source_count > 0)
             printf("  %s", cli_shown(cli_batch_source(store, batch, i).dataset));

@@ -28,7 +28,7 @@ static int print_difference(const weir_trace_difference *d, bool as_json) {
         printf("step %" PRIu64 " is the first that differs, in %s:\n  left:  %s\n  right: %s\n", d->t,
                d->field, d->left, d->right);
     else
-        printf("%" PRIu64 " steps, all equal%s\n", d->steps,
+        printf("%s, all equal%s\n", cli_number(d->steps, "step", "steps"),
                d->status == WEIR_RUN_CUT      ? "; neither trace has a run_end"
                : d->status == WEIR_RUN_FAILED ? "; both runs failed in the same way"
                                               : "");

@@ -10,7 +10,8 @@ static void print_table(const weir_store *store, uint32_t number) {
     const weir_store_info *info = weir_store_describe(store);
     const weir_table *table = &info->tables[number];
     char time[512];
-    printf("  %s: %u rows of %u bytes", cli_shown(table->name), table->row_count, table->stride);
+    printf("  %s: %s of %s", cli_shown(table->name), cli_number(table->row_count, "row", "rows"),
+           cli_number(table->stride, "byte", "bytes"));
     for (uint32_t i = 0; i < table->primary_key_count; i++)
         printf("%s%s", i ? ", " : "; key ", cli_shown(table->primary_key[i]));
     if (table->temporal_column != WEIR_NONE)
@@ -32,7 +33,7 @@ static void print_table(const weir_store *store, uint32_t number) {
         if (weir_value_of(column->stype) == WEIR_VALUE_NUMBER)
             printf(" mean %.6g std %.6g", column->statistics.mean, column->statistics.std);
         if (weir_value_of(column->stype) == WEIR_VALUE_CATEGORY)
-            printf(" %u categories", column->category_count);
+            printf(" %s", cli_number(column->category_count, "category", "categories"));
         if (column->known_at != WEIR_NONE)
             printf(" known at %s", cli_shown(info->columns[column->known_at].name));
         if (column->known_time != WEIR_NONE) {
@@ -49,9 +50,9 @@ static void print_label_times(const weir_task *task) {
         int64_t micros;
         const char *name;
     } units[] = {{86400000000, "day"}, {3600000000, "hour"}, {60000000, "minute"}, {1000000, "second"}};
+    const char *labels = cli_number(task->labels.count, "label has", "labels have");
     if (task->label_known_column)
-        printf("    %u labels have a time: a label is known when %s says\n", task->labels.count,
-               cli_shown(task->label_known_column));
+        printf("    %s a time: a label is known when %s says\n", labels, cli_shown(task->label_known_column));
     if (!task->has_horizon)
         return;
     size_t u = 0;
@@ -59,8 +60,8 @@ static void print_label_times(const weir_task *task) {
         u++;
     bool is_whole = u < sizeof units / sizeof *units;
     int64_t count = is_whole ? task->horizon / units[u].micros : task->horizon;
-    printf("    %u labels have a time: a label is known %" PRId64 " %s%s after its seed is observed\n",
-           task->labels.count, count, is_whole ? units[u].name : "microsecond", count == 1 ? "" : "s");
+    printf("    %s a time: a label is known %" PRId64 " %s%s after its seed is observed\n", labels, count,
+           is_whole ? units[u].name : "microsecond", count == 1 ? "" : "s");
 }
 
 static void print_tasks(const weir_store_info *info) {
@@ -72,7 +73,8 @@ static void print_tasks(const weir_store_info *info) {
                cli_shown(info->tables[task->anchor_table].name), task->split_start[1],
                task->split_start[2] - task->split_start[1], task->split_start[3] - task->split_start[2]);
         if (task->early_seeds > 0)
-            printf("    %" PRIu64 " seeds were observed before their anchor row: %s\n", task->early_seeds,
+            printf("    %s observed before their anchor row: %s\n",
+                   cli_number(task->early_seeds, "seed was", "seeds were"),
                    task->before_anchor == WEIR_BEFORE_ANCHOR_MOVE ? "their time was moved to it"
                                                                   : "they see what was known of it");
         if (task->has_train_statistics)
@@ -82,9 +84,10 @@ static void print_tasks(const weir_store_info *info) {
         const weir_link *link = &task->link;
         if (!link->is_link)
             continue;
-        printf("    links to %s, %" PRIu64 " lists", cli_shown(info->tables[link->table].name), link->lists);
+        printf("    links to %s, %s", cli_shown(info->tables[link->table].name),
+               cli_number(link->lists, "list", "lists"));
         if (link->late > 0)
-            printf("; %" PRIu64 " pairs left out whose destination came later", link->late);
+            printf("; %s left out whose destination came later", cli_number(link->late, "pair", "pairs"));
         if (link->edge != WEIR_NONE)
             printf("; popularity by %s.%s", cli_shown(info->tables[info->edges[link->edge].table].name),
                    cli_shown(info->edges[link->edge].name));
@@ -96,10 +99,11 @@ static int print_text(const weir_store *store) {
     const weir_store_info *info = weir_store_describe(store);
     char size[32], time[40];
     cli_format_bytes(info->file_size, size);
-    printf("%s: %" PRIu64
-           " rows, %u columns, %u categories, %u texts, %s; embeddings %s of %u dimensions\nstore_hash ",
-           cli_shown(info->name), info->row_count, info->column_count, info->category_count, info->text_count,
-           size, info->embedding_provider, info->embedding_dim);
+    printf("%s: %s, %s, %s, %s, %s; embeddings %s of %s\nstore_hash ", cli_shown(info->name),
+           cli_number(info->row_count, "row", "rows"), cli_number(info->column_count, "column", "columns"),
+           cli_number(info->category_count, "category", "categories"),
+           cli_number(info->text_count, "text", "texts"), size, info->embedding_provider,
+           cli_number(info->embedding_dim, "dimension", "dimensions"));
     for (int i = 0; i < WEIR_HASH_SIZE; i++)
         printf("%02x", info->store_hash[i]);
     if (info->format > 1)
@@ -200,10 +204,10 @@ static int print_key(const weir_store *store, const char *table_name, const char
                         "database again if the row is new",
                         table_name, text);
     else
-        (void)cli_error(&error, WEIR_CONTRACT_VIOLATION,
-                        "a key of %u value%s is given, but the key of table %s has %u column%s%s", count,
-                        cli_plural(count), table_name, columns, cli_plural(columns),
-                        columns == 1 ? "" : ": write it as a list, [1, \"x\"]");
+        (void)cli_error(
+            &error, WEIR_CONTRACT_VIOLATION, "a key of %s is given, but the key of table %s has %s%s",
+            cli_number(count, "value", "values"), table_name, cli_number(columns, "column", "columns"),
+            columns == 1 ? "" : ": write it as a list, [1, \"x\"]");
     return cli_fail(&error, as_json);
 }
 

@@ -24,7 +24,8 @@ static int show(const weir_manifest *manifest, bool as_json) {
     printf("training runs %s\n", weir_manifest_operator(manifest, WEIR_STAGE_TRAIN));
     for (size_t i = 0; i < info->dataset_count; i++) {
         const weir_dataset *dataset = &info->datasets[i];
-        printf("  %-32s %14" PRIu64 " samples", cli_shown(dataset->key), dataset->cardinality);
+        printf("  %-32s %14" PRIu64 " %s", cli_shown(dataset->key), dataset->cardinality,
+               dataset->cardinality == 1 ? "sample" : "samples");
         if (dataset->sampling != WEIR_SAMPLING_SHUFFLED)
             printf(", drawn by %s", dataset->sampling == WEIR_SAMPLING_WEIGHTED ? "weight" : "class");
         if (dataset->weight)

@@ -18,14 +18,14 @@ static int print_report(const weir_merge_report *report, bool as_json) {
         weir_json_pair_uint(&w, "unchecked_digests", report->unchecked_digests);
         return cli_print_object(&w);
     }
-    printf("%" PRIu32 " ranks, %" PRIu64 " steps in sequence, %" PRIu64
-           " samples: every index is the same as at world size 1\n",
-           report->world_size, report->steps, report->samples);
+    printf("%s, %s in sequence, %s: every index is the same as at world size 1\n",
+           cli_number(report->world_size, "rank", "ranks"), cli_number(report->steps, "step", "steps"),
+           cli_number(report->samples, "sample", "samples"));
     if (report->digests)
-        printf("%" PRIu64 " sample digests compared\n", report->digests);
+        printf("%s compared\n", cli_number(report->digests, "sample digest", "sample digests"));
     if (report->unchecked_digests)
-        printf("%" PRIu64 " sample digests not compared: give the world-size-1 trace with --single\n",
-               report->unchecked_digests);
+        printf("%s not compared: give the world-size-1 trace with --single\n",
+               cli_number(report->unchecked_digests, "sample digest", "sample digests"));
     if (report->status == WEIR_RUN_CUT)
         printf("the traces have no run_end: the run was stopped or killed, or is still running\n");
     if (report->status == WEIR_RUN_FAILED)

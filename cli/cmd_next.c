@@ -42,9 +42,9 @@ static int print_step_json(const weir_step *step, const uint64_t *indices, const
 }
 
 static int print_step(const weir_step *step, const uint64_t *indices) {
-    printf("epoch %" PRIu64 " position %" PRIu64 ": %" PRIu64 " of %" PRIu64 " samples",
-           step->cursor_before.epoch, step->cursor_before.global_index, step->count,
-           step->effective_batch_size);
+    printf("epoch %" PRIu64 " position %" PRIu64 ": %" PRIu64 " of %s", step->cursor_before.epoch,
+           step->cursor_before.global_index, step->count,
+           cli_number(step->effective_batch_size, "sample", "samples"));
     if (step->valid_count != step->count)
         printf(" (%" PRIu64 " valid)", step->valid_count);
     for (uint64_t i = 0; i < step->count; i++)

@@ -270,8 +270,8 @@ static int print_packing(const weir_packing_result *result, weir_text csv, bool 
     }
     double gap = result->lower_bound ? (double)result->peak_bytes / (double)result->lower_bound : 1;
     fwrite(csv.data, 1, csv.size, stdout);
-    fprintf(stderr, "%" PRIu64 " buffers: peak %" PRIu64 ", lower bound %" PRIu64 " (%.4f), %s, %.3f s\n",
-            result->buffers, result->peak_bytes, result->lower_bound, gap,
+    fprintf(stderr, "%s: peak %" PRIu64 ", lower bound %" PRIu64 " (%.4f), %s, %.3f s\n",
+            cli_number(result->buffers, "buffer", "buffers"), result->peak_bytes, result->lower_bound, gap,
             result->optimal ? "optimal" : "not proven optimal", (double)result->time_ns / 1e9);
     return cli_flush();
 }

@@ -20,24 +20,22 @@ static int print_report(const weir_replay_report *report, bool as_json) {
         weir_json_pair_uint(&w, "memory_records", report->memory_records);
         return cli_print_object(&w);
     }
-    printf("%" PRIu64 " steps replayed in sequence, %" PRIu64 " samples: every field is equal", report->steps,
-           report->samples);
+    printf("%s replayed in sequence, %s: every field is equal", cli_number(report->steps, "step", "steps"),
+           cli_number(report->samples, "sample", "samples"));
     if (report->indices)
-        printf(", %" PRIu64 " indices too", report->indices);
+        printf(", %s too", cli_number(report->indices, "index", "indices"));
     printf("\n");
     if (report->checked_digests || report->checked_sample_digests)
-        printf("%" PRIu64 " batch digests and %" PRIu64
-               " sample digests compared with batches built again: every "
-               "digest is equal\n",
-               report->checked_digests, report->checked_sample_digests);
+        printf("%s and %s compared with batches built again: every digest is equal\n",
+               cli_number(report->checked_digests, "batch digest", "batch digests"),
+               cli_number(report->checked_sample_digests, "sample digest", "sample digests"));
     if (report->unchecked_digests || report->unchecked_sample_digests)
-        printf("%" PRIu64 " batch digests and %" PRIu64
-               " sample digests were not checked: give their store with "
-               "--store\n",
-               report->unchecked_digests, report->unchecked_sample_digests);
+        printf("%s and %s were not checked: give their store with --store\n",
+               cli_number(report->unchecked_digests, "batch digest", "batch digests"),
+               cli_number(report->unchecked_sample_digests, "sample digest", "sample digests"));
     if (report->memory_records)
-        printf("%" PRIu64 " memory records checked: each follows from the one before it\n",
-               report->memory_records);
+        printf("%s checked: each follows from the one before it\n",
+               cli_number(report->memory_records, "memory record", "memory records"));
     if (report->status == WEIR_RUN_CUT)
         printf("the trace has no run_end: the run was stopped or killed, or is still running\n");
     if (report->status == WEIR_RUN_FAILED)

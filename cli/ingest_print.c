@@ -13,10 +13,9 @@ static void print_summary(const weir_ingest_report *result) {
     char source[32], store[32], kept[32];
     cli_format_bytes(result->source_bytes, source);
     cli_format_bytes(result->store_bytes, store);
-    printf("%s: %" PRIu64 " row%s of %" PRIu32 " table%s, %" PRIu64 " edge%s, %" PRIu64 " text%s, %s",
-           cli_shown(result->store_path), result->rows, cli_plural(result->rows), result->tables,
-           cli_plural(result->tables), result->edges, cli_plural(result->edges), result->texts,
-           cli_plural(result->texts), store);
+    printf("%s: %s of %s, %s, %s, %s", cli_shown(result->store_path), cli_number(result->rows, "row", "rows"),
+           cli_number(result->tables, "table", "tables"), cli_number(result->edges, "edge", "edges"),
+           cli_number(result->texts, "text", "texts"), store);
     if (result->source_bytes > 0)
         printf(" from %s", source);
     printf(" in %.1f s\n", (double)result->total_ns * 1e-9);
@@ -43,8 +42,8 @@ static void print_base(const cli_ingest_job *ingest) {
                 char text[200];
                 snprintf(text, sizeof text, "%.*s", (int)(name.number < 200 ? name.number : 199),
                          (const char *)name.data);
-                printf("  %s: %" PRIu64 " row%s of the base, %" PRIu64 " read from the source\n",
-                       cli_shown(text), reused.number, cli_plural(reused.number), read.number);
+                printf("  %s: %s of the base, %" PRIu64 " read from the source\n", cli_shown(text),
+                       cli_number(reused.number, "row", "rows"), read.number);
             }
     }
     weir_cbor_release(&told);
@@ -70,17 +69,16 @@ static void print_notes(const weir_store_info *info) {
         if (column->nulls == table->row_count && table->row_count > 0)
             printf("  note: %s.%s is always null\n", cli_shown(table->name), cli_shown(column->name));
         if (column->not_finite > 0)
-            printf("  note: %s.%s has %" PRIu64 " value%s that %s not finite, counted as null\n",
-                   cli_shown(table->name), cli_shown(column->name), column->not_finite,
-                   cli_plural(column->not_finite), column->not_finite == 1 ? "is" : "are");
+            printf("  note: %s.%s has %s not finite, counted as null\n", cli_shown(table->name),
+                   cli_shown(column->name),
+                   cli_number(column->not_finite, "value that is", "values that are"));
     }
     for (uint32_t e = 0; e < info->edge_count; e++) {
         uint64_t dangling = info->edges[e].dangling;
         if (dangling > 0)
-            printf("  note: %" PRIu64 " value%s of %s.%s match%s no row of %s\n", dangling,
-                   cli_plural(dangling), cli_shown(info->tables[info->edges[e].table].name),
-                   cli_shown(info->edges[e].name), dangling == 1 ? "es" : "",
-                   cli_shown(info->tables[info->edges[e].parent_table].name));
+            printf("  note: %s of %s.%s match%s no row of %s\n", cli_number(dangling, "value", "values"),
+                   cli_shown(info->tables[info->edges[e].table].name), cli_shown(info->edges[e].name),
+                   dangling == 1 ? "es" : "", cli_shown(info->tables[info->edges[e].parent_table].name));
     }
 }
 
@@ -182,13 +180,14 @@ static void print_task(const weir_store *store, const weir_report_task *task) {
     for (int split = 0; split < WEIR_SPLITS; split++)
         print_labels(store, of, task, split);
     if (of->link.is_link)
-        printf(" pairs, in %" PRIu64 " list%s", of->link.lists, of->link.lists == 1 ? "" : "s");
+        printf(" pairs, in %s", cli_number(of->link.lists, "list", "lists"));
     if (of->dropped > 0)
         printf(" (%" PRIu64 " dropped, without a row to %s)", of->dropped,
                of->link.is_link ? "link from or to" : "anchor at");
     if (task->sequences > 0)
-        printf("\n    a typical sequence has %u cell%s of %u row%s; time hides %.0f %% of their children",
-               task->cells, cli_plural(task->cells), task->rows, cli_plural(task->rows), 100 * task->hidden);
+        printf("\n    a typical sequence has %s of %s; time hides %.0f %% of their children",
+               cli_number(task->cells, "cell", "cells"), cli_number(task->rows, "row", "rows"),
+               100 * task->hidden);
     printf("\n");
 }
 
@@ -201,8 +200,9 @@ int cli_ingest_print(const cli_ingest_job *ingest) {
     print_base(ingest);
     cli_ingest_print_warnings(ingest);
     if (result->ignored_columns > 0)
-        printf("  note: %" PRIu64 " column%s of the source %s ignored\n", result->ignored_columns,
-               cli_plural(result->ignored_columns), result->ignored_columns == 1 ? "is" : "are");
+        printf("  note: %s of the source %s ignored\n",
+               cli_number(result->ignored_columns, "column", "columns"),
+               result->ignored_columns == 1 ? "is" : "are");
     print_notes(info);
     print_tables(info, view);
     print_time_rules(store);

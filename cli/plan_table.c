@@ -66,9 +66,8 @@ static void print_what_to_shrink(const weir_plan *plan, size_t index) {
     size_t live = largest_live(plan, index, position, largest, &kept);
     char name[CLI_SHOWN_MAX];
     snprintf(name, sizeof name, "%.*s", (int)arena.name.size, arena.name.data);
-    printf("\n%s is fullest at position %" PRIu64
-           ", with %zu tensors live; to shrink it, shrink the largest:\n",
-           cli_shown(name), position, live);
+    printf("\n%s is fullest at position %" PRIu64 ", with %s live; to shrink it, shrink the largest:\n",
+           cli_shown(name), position, cli_number(live, "tensor", "tensors"));
     for (size_t i = 0; i < kept; i++) {
         printf("  %12s  ", format_bytes(largest[i].size, buffer));
         print_text(largest[i].id, NAME_WIDTH);
@@ -87,10 +86,10 @@ static void print_remat(const weir_plan *plan) {
     if (remat->runs_again == 0 && paging->transfers == 0)
         return;
     double base = (double)remat->base_cost;
-    printf("\nrecomputed: %" PRIu64 " operators run again", remat->runs_again);
+    printf("\nrecomputed: %s again", cli_number(remat->runs_again, "operator runs", "operators run"));
     if (paging->transfers > 0)
-        printf("; paged: %" PRIu64 " tensors go to the host, %s moved out and in", paging->tensors,
-               format_bytes(paging->moved, buffer));
+        printf("; paged: %s to the host, %s moved out and in",
+               cli_number(paging->tensors, "tensor goes", "tensors go"), format_bytes(paging->moved, buffer));
     if (paging->overlaps)
         printf(" beside the computation, which waits for %.1f%% of that",
                100 * (double)paging->cost / ((double)paging->cost + (double)paging->hidden));
@@ -122,10 +121,10 @@ int cli_plan_print_table(const weir_plan *plan, const char *name) {
     char buffers[3][16];
     const weir_plan_metrics *metrics = weir_plan_describe(plan)->metrics;
     const weir_plan_hashes *hashes = weir_plan_describe(plan)->hashes;
-    printf("%s, %s: %" PRIu64 " tensors in %" PRIu64 " slots, at most %" PRIu64
-           " live, reuse %.1f%% (no assignment reuses more than %.1f%%)",
-           name, weir_plan_describe(plan)->mode, metrics->tensors, metrics->peak_logical_slots,
-           metrics->max_live, 100 * metrics->memory_reuse_ratio, 100 * metrics->memory_reuse_bound);
+    printf("%s, %s: %s in %s, at most %" PRIu64 " live, reuse %.1f%% (no assignment reuses more than %.1f%%)",
+           name, weir_plan_describe(plan)->mode, cli_number(metrics->tensors, "tensor", "tensors"),
+           cli_number(metrics->peak_logical_slots, "slot", "slots"), metrics->max_live,
+           100 * metrics->memory_reuse_ratio, 100 * metrics->memory_reuse_bound);
     if (metrics->allocation_time_ns > 0)
         printf(", planned in %.3f s", (double)metrics->allocation_time_ns / 1e9);
     printf("\n\n");

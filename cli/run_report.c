@@ -66,12 +66,15 @@ static void print_text(const cli_running *run, const weir_run_metrics *metrics, 
     cli_format_bytes(run->bytes, bytes);
     if (info->world_size > 1)
         printf("rank %" PRIu32 " of %" PRIu32 ": ", info->rank, info->world_size);
-    printf("steps %" PRIu64 " to %" PRIu64 ": %" PRIu64 " batches, %" PRIu64 " samples, %s in %.1f s\n",
-           info->first_step, step, run->batches, run->samples, bytes, (double)run->loop_ns / 1e9);
+    printf("steps %" PRIu64 " to %" PRIu64 ": %s, %s, %s in %.1f s\n", info->first_step, step,
+           cli_number(run->batches, "batch", "batches"), cli_number(run->samples, "sample", "samples"), bytes,
+           (double)run->loop_ns / 1e9);
     if (run->samples < run->room)
-        printf("  %" PRIu64 " samples fewer than in %" PRIu64 " full batches"
-               ": the last batch of an epoch has only the samples that are left\n",
-               run->room - run->samples, run->batches);
+        printf("  %s fewer than in %s: the last batch of an epoch has only the samples that are left\n",
+               cli_number(run->room - run->samples, "sample", "samples"),
+               cli_number(run->batches, "full batch", "full batches"));
+    if (run->batches == 0 && info->first_step == info->end)
+        printf("  nothing was left to do: the run had reached its end; more --steps let it go on\n");
     if (run->batches > 0) {
         printf("  ");
         print_rates(stdout, run, run->loop_ns);
@@ -81,7 +84,7 @@ static void print_text(const cli_running *run, const weir_run_metrics *metrics, 
         cli_format_bytes(metrics->compact_bytes, bytes);
         printf("  on %s: %s copied", weir_device_describe(info->device)->name, bytes);
         if (metrics->read_back)
-            printf(", %" PRIu64 " batches read back, all identical", metrics->read_back);
+            printf(", %s read back, all identical", cli_number(metrics->read_back, "batch", "batches"));
         printf("\n");
     }
     if (with_files && info->trace)

@@ -480,12 +480,18 @@ weir_status weir_ingest__draft_times(weir_ingest__draft *draft, weir_error *erro
     for (uint32_t t = 0; t < draft->table_count; t++)
         for (uint32_t c = 0; c < draft->tables[t].column_count; c++) {
             weir_ingest__draft_column *column = &draft->tables[t].columns[c];
-            if (column->stype != WEIR_TIMESTAMP ||
-                !weir_ingest__words_have(&column->words, WEIR_INGEST__BIRTH_WORDS))
+            if (column->stype != WEIR_TIMESTAMP)
                 continue;
-            column->is_known_with_row = true;
-            weir_ingest__draft_reason(draft, t, c, "known_at", false, "null",
-                                      "a birth is known with the row");
+            if (weir_ingest__words_have(&column->words, WEIR_INGEST__BIRTH_WORDS)) {
+                column->is_known_with_row = true;
+                weir_ingest__draft_reason(draft, t, c, "known_at", false, "null",
+                                          "a birth is known with the row");
+            } else if (weir_ingest__words_have(&column->words, WEIR_INGEST__FUTURE_WORDS) &&
+                       weir_ingest__draft_has_time(&draft->tables[t])) {
+                weir_ingest__draft_reason(draft, t, c, "known_at", true, "itself",
+                                          "it is hidden until it has come; if it is known with the row, as a "
+                                          "due date is, write \"known_at\": null");
+            }
         }
     return WEIR_OK;
 }

@@ -46,10 +46,12 @@ static weir_status list_members(weir_pipeline__schedule *run, weir_error *error)
         WEIR__TRY(weir_sampler__manifest_require(manifest, options->dataset, operator_name, &named, error));
         return add_member(run, (size_t)(named - all), error);
     }
-    if (options->stage != WEIR_STAGE_TRAIN && (datasets != 1 || names_mix))
+    if (options->stage != WEIR_STAGE_TRAIN && (datasets != 1 || names_mix)) {
+        char keys[640];
+        weir_sampler__list_keys(manifest, keys, sizeof keys);
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "eval and infer run one dataset at a time, and the manifest has %zu; name one",
-                          datasets);
+                          "eval and infer run one dataset at a time; name one of %s", keys);
+    }
     run->is_mixed = options->stage == WEIR_STAGE_TRAIN;
     if (run->is_mixed) { /* refuses several datasets without a mix, before any of them is looked for */
         weir_mix *mix;

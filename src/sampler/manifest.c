@@ -141,8 +141,7 @@ const weir_dataset *weir_manifest_find(const weir_manifest *manifest, const char
     return weir_sampler__manifest_find(manifest, key, strlen(key));
 }
 
-/* As many keys as fit, the rest as a number. */
-static void list_keys(const weir_manifest *manifest, char *out, size_t size) {
+void weir_sampler__list_keys(const weir_manifest *manifest, char *out, size_t size) {
     size_t used = 0, i = 0;
     for (; i < manifest->dataset_count; i++) {
         const char *key = manifest->datasets[i].key;
@@ -164,7 +163,7 @@ weir_status weir_sampler__manifest_require(const weir_manifest *manifest, const 
     *out = weir_manifest_find(manifest, key);
     if (*out)
         return WEIR_OK;
-    list_keys(manifest, keys, sizeof keys);
+    weir_sampler__list_keys(manifest, keys, sizeof keys);
     bool is_mix = strcmp(key, WEIR_MIX_KEY) == 0;
     weir_status status =
         weir__fail(error, WEIR_INVALID_DATASET_KEY, failure_operator,

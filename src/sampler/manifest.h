@@ -56,6 +56,9 @@ WEIR_CHECKED weir_status weir_sampler__manifest_require(const weir_manifest *man
                                                         const char *failure_operator,
                                                         const weir_dataset **out, weir_error *error);
 
+/* The datasets' keys for a message: as many as fit, the rest as a number. */
+void weir_sampler__list_keys(const weir_manifest *manifest, char *out, size_t size);
+
 /* The most samples that a step of a stage has, over all ranks. */
 uint64_t weir_sampler__most_samples(const weir_manifest *manifest, weir_stage stage);
 

@@ -166,9 +166,8 @@ weir_status weir_sampler_range(weir_sampler *s, uint64_t epoch, uint64_t positio
 weir_status weir_sampler_index_at(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t *index,
                                   weir_error *error) {
     if (position >= s->cardinality)
-        return weir_sampler__fail_at(
-            s, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY, (weir_cursor){epoch, position},
-            "lies beyond the dataset; an epoch's positions are below its cardinality", error);
+        return weir_sampler__fail_at(s, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY,
+                                     (weir_cursor){epoch, position}, "lies beyond the dataset", error);
     if (__builtin_expect(!s->is_shuffled, false))
         return weir_sampler_range(s, epoch, position, 1, index, error);
     const weir_sampler__epoch *state = use_epoch(s, epoch);

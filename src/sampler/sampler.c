@@ -33,9 +33,10 @@ void weir_sampler_name_call(const weir_manifest *manifest, const weir_sampler_op
 
 weir_status weir_sampler__fail_at(const weir_sampler *s, weir_status code, weir_cursor cursor,
                                   const char *what, weir_error *error) {
-    weir_status status =
-        weir__fail(error, code, s->failure_operator, "cursor (epoch %llu, global_index %llu) %s",
-                   (unsigned long long)cursor.epoch, (unsigned long long)cursor.global_index, what);
+    weir_status status = weir__fail(error, code, s->failure_operator,
+                                    "cursor (epoch %llu, global_index %llu) %s; the dataset has %llu samples",
+                                    (unsigned long long)cursor.epoch, (unsigned long long)cursor.global_index,
+                                    what, (unsigned long long)s->cardinality);
     weir__note_uint(error, "epoch", cursor.epoch);
     weir__note_uint(error, "global_index", cursor.global_index);
     weir__note_uint(error, "cardinality", s->cardinality);
@@ -118,9 +119,8 @@ static void describe(weir_sampler *s, weir_cursor cursor, weir_step *step) {
 
 weir_status weir_sampler_step(weir_sampler *s, weir_cursor cursor, weir_step *step, weir_error *error) {
     if (cursor.global_index >= s->cardinality)
-        return weir_sampler__fail_at(
-            s, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY, cursor,
-            "lies beyond the dataset; an epoch's positions are below its cardinality", error);
+        return weir_sampler__fail_at(s, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY, cursor,
+                                     "lies beyond the dataset", error);
     uint32_t turn = weir_sampler__turn_of(s, cursor);
     if (turn == s->turns.count)
         return weir_sampler__fail_at(

@@ -332,7 +332,8 @@ class Results(WithManifest):
         start = ["next", "--manifest", self.manifest, "--dataset", "shop/churn/train"]
         self.assert_error([*start, "--stage", "test"], "INVALID_STAGE_TYPE")
         self.assert_error([*start[:-1], "shop"], "INVALID_DATASET_KEY")
-        self.assert_error([*start, "--position", "10"], "GLOBAL_POSITION_EXCEEDS_CARDINALITY")
+        record = self.assert_error([*start, "--position", "10"], "GLOBAL_POSITION_EXCEEDS_CARDINALITY")
+        self.assertEqual(record["message"], "cursor (epoch 0, global_index 10) lies beyond the dataset; the dataset has 10 samples")
         self.assert_error([*start, "--world-size", "2", "--rank", "2"], "CONTRACT_VIOLATION")
         record = self.assert_error([*start, "--world-size", "3"], "BATCH_SIZE_INCONSISTENT")
         self.assertEqual(record["message"],

@@ -186,6 +186,20 @@ class Explained(unittest.TestCase):
             for column in ("note", "back"):
                 self.assertNotIn("check", reasons[column])
 
+    def test_a_time_that_is_to_come_is_hidden_until_then(self):
+        """A person is told, who knows whether it was known before."""
+        with tempfile.TemporaryDirectory() as scratch:
+            source = Path(scratch) / "loans.sqlite"
+            with contextlib.closing(scratch_database(source)) as connection:
+                connection.execute("CREATE TABLE loans (id INTEGER PRIMARY KEY, created_at TEXT, due_at TEXT, back_at TEXT)")
+                connection.executemany("INSERT INTO loans VALUES (?, ?, ?, ?)",
+                                       ((i, f"2024-01-{i + 1:02d}", f"2024-02-{i + 1:02d}", f"2024-03-{i + 1:02d}") for i in range(28)))
+                connection.commit()
+            reasons = [one for one in json.loads(weir("schema", source, "--explain", "--json")) if one["topic"] == "known_at"]
+            self.assertEqual([one["column"] for one in reasons], ["due_at"])
+            self.assertIn('it is hidden until it has come; if it is known with the row, as a due date is, write "known_at": null', reasons[0]["why"])
+            self.assertTrue(reasons[0]["check"])
+
     def test_keys_in_circles(self):
         """Tables that all lead to each other: ways between them are many, and looked for once."""
         with tempfile.TemporaryDirectory() as scratch:
