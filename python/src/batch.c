@@ -14,11 +14,12 @@ static void destroy_sources(py_shared *self) {
         py_drop(sources->stores[i]);
     py_drop(sources->manifest);
     free(sources->opened);
+    free(sources->context_key);
     free(sources);
 }
 
 py_sources *py_sources_new(PyObject *stores, PyObject *manifest) {
-    if (manifest != Py_None && PyObject_IsInstance(manifest, (PyObject *)py_the.manifest) != 1) {
+    if (manifest != Py_None && !PyObject_TypeCheck(manifest, py_the.manifest)) {
         PyErr_Format(PyExc_TypeError, "expected a weir.Manifest, not %R", manifest);
         return NULL;
     }
@@ -34,7 +35,7 @@ py_sources *py_sources_new(PyObject *stores, PyObject *manifest) {
         PyErr_NoMemory();
     for (Py_ssize_t i = 0; is_complete && i < PyTuple_Size(stores); i++) {
         PyObject *store = PyTuple_GetItem(stores, i);
-        is_complete = PyObject_IsInstance(store, (PyObject *)py_the.store) == 1;
+        is_complete = PyObject_TypeCheck(store, py_the.store); /* not what only says so, such as a proxy */
         if (!is_complete) {
             PyErr_Format(PyExc_TypeError, "expected a weir.Store, not %R", store);
             break;
@@ -88,6 +89,11 @@ static PyObject *batch_build(PyObject *class, PyObject *args) {
     options.with_digests = with_digests;
     built *out = py_shared_new(sizeof *out, destroy_built);
     if (!out || !(out->sources = py_sources_new(stores, manifest))) {
+        py_drop(out);
+        return NULL;
+    }
+    if (out->sources->count == 0) {
+        PyErr_SetString(PyExc_ValueError, "no store is given");
         py_drop(out);
         return NULL;
     }

@@ -19,12 +19,10 @@ typedef struct py_contexts {
     py_shared shared;
     py_sources *sources;
     char *task;
-    char *key; /* what batches call their dataset */
     uint8_t *token;
     size_t token_size;
     bool with_digests;
     uint32_t threads;
-    weir_dataset dataset;
     pthread_mutex_t lock; /* of the pools */
     pool builders[SIZES], buffers[SIZES];
 } py_contexts;
@@ -77,7 +75,6 @@ static void destroy_contexts(py_shared *self) {
     py_drop(c->sources);
     pthread_mutex_destroy(&c->lock);
     free(c->task);
-    free(c->key);
     free(c->token);
     free(c);
 }
@@ -124,7 +121,7 @@ static weir_status answer(py_contexts *c, const weir_context_request *requests, 
         out->base.batch = weir_batch_view(out->buffer);
         out->base.store = c->sources->stores[0]->store;
         out->base.sources = &c->sources->shared;
-        out->base.dataset = &c->dataset;
+        out->base.dataset = &c->sources->context;
     }
     if (builder && !put(c, &c->builders[out->size], builder, SIZE_MAX))
         weir_batch_builder_close(builder);
@@ -237,18 +234,24 @@ static PyObject *contexts_build(PyObject *self, PyObject *args) {
 /* ---- The type ---------------------------------------------------------------------------------- */
 
 static bool fill(py_contexts *c, const char *task, const py_bytes *token) {
+    py_sources *sources = c->sources;
+    if (sources->count != 1) {
+        PyErr_Format(PyExc_ValueError, "contexts are of one store, and %zu are given", sources->count);
+        return false;
+    }
     c->task = strdup(task);
-    if (asprintf(&c->key, "%s/%s/context", weir_store_describe(c->sources->stores[0]->store)->name, task) < 0)
-        c->key = NULL;
+    if (asprintf(&sources->context_key, "%s/%s/context", weir_store_describe(sources->opened[0])->name,
+                 task) < 0)
+        sources->context_key = NULL;
     c->token = token->data ? malloc(token->size + 1) : NULL;
     c->token_size = token->size;
-    if (!c->task || !c->key || (token->data && !c->token)) {
+    if (!c->task || !sources->context_key || (token->data && !c->token)) {
         PyErr_NoMemory();
         return false;
     }
     if (token->data)
         memcpy(c->token, token->data, token->size);
-    c->dataset = (weir_dataset){.key = c->key, .id = c->key, .version = ""};
+    sources->context = (weir_dataset){.key = sources->context_key, .id = sources->context_key, .version = ""};
     return true;
 }
 

@@ -271,6 +271,8 @@ PyObject *py_batch_sources(PyObject *self, PyObject *nothing);
 typedef struct py_sources {
     py_shared shared;
     py_manifest *manifest;
+    char *context_key;    /* of batches of Contexts, whose dataset no manifest has; else NULL … */
+    weir_dataset context; /* … and their dataset */
     size_t count;
     weir_store **opened; /* of each store: what weir's options take */
     py_store *stores[];

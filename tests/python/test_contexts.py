@@ -10,11 +10,13 @@ import tempfile
 import threading
 import unittest
 import warnings
+import weakref
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import weir
-from tests.python.support import ShopTest, run_weir
+from tests.python.support import TRAIN, ShopTest, run_weir
 from tests.support import warehouse
 
 MAY = 1714521600_000000  # 2024-05-01
@@ -182,6 +184,25 @@ class Requests(ShopTest):
         del contexts
         self.contexts = None  # type: ignore[assignment]
         self.assertEqual(batch.copy()["column_ids"].shape, (1, 64))
+
+    def test_a_copy_knows_its_dataset_without_its_contexts(self) -> None:
+        copies = [weir.Contexts(self.opened, "churn", self.manifest)(5).copy() for _ in range(20)]
+        rubbish = [bytes([65]) * size for size in range(8, 2000, 8)]  # where they were
+        self.assertEqual({copy.dataset for copy in copies}, {"shop/churn/context"})
+        self.assertIn("shop/churn/context", repr(copies[0]))
+        del rubbish
+
+    def test_stores_that_are_none(self) -> None:
+        for stores in [], [self.opened, self.opened]:
+            with self.assertRaisesRegex(ValueError, f"contexts are of one store, and {len(stores)} are given"):
+                weir.Contexts(stores, "churn", self.manifest)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(ValueError, "no store is given"):
+            weir.batch([], self.manifest, TRAIN)
+        for store in weakref.proxy(self.opened), mock.Mock(spec=weir.Store):
+            with self.assertRaisesRegex(TypeError, "expected a weir.Store, not <"):
+                weir.Contexts(store, "churn", self.manifest)
+            with self.assertRaisesRegex(TypeError, "expected a weir.Store, not <"):
+                weir.Loader(store, self.manifest, dataset=TRAIN)
 
     def test_threads_ask_at_once(self) -> None:
         expected = [self.contexts(key, "2024-05-01").digest for key in range(1, 41)]
