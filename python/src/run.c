@@ -21,6 +21,8 @@ typedef struct py_run {
     py_place place;       /* of batches on a GPU, if it is one's … */
     py_place table_place; /* … and of what is there from the start */
     pid_t owner;
+    weir_taken taken; /* the last batch; owed if it could not be handed over for lack of memory … */
+    bool is_owed;     /* … and given by the next call: no step is passed over */
 } py_run;
 
 /* Streams that a batch of a device was handed to: none, one (the slot is given back after its work), or more
@@ -33,6 +35,7 @@ typedef struct lease {
     weir_taken taken;
     int streams;
     weir_stream stream;
+    bool is_owed; /* nobody has it: it stays taken */
 } lease;
 
 static py_run *run_of(PyObject *self) {
@@ -70,7 +73,7 @@ static void destroy_lease(py_shared *self) {
         weir_memory memory = weir_device_memory(device);
         status = memory.settle(memory.context, NULL);
     }
-    if (status == WEIR_OK)
+    if (status == WEIR_OK && !lent->is_owed)
         status = weir_run_release(lent->run->run, &lent->taken, lent->stream, NULL);
     (void)status;
     py_drop(lent->run);
@@ -226,26 +229,26 @@ static void cancel_run(void *run) {
     weir_run_cancel(run);
 }
 
-static PyObject *lend(py_run *run, const weir_taken *taken, PyObject *class, bool is_copied) {
+/* The batch that was taken, or a copy of it. What fails for lack of memory leaves it owed. */
+static PyObject *lend(py_run *run, PyObject *class, bool is_copied) {
+    PyObject *batch = NULL;
     lease *lent = py_shared_new(sizeof *lent, destroy_lease);
-    if (!lent) {
-        if (weir_run_release(run->run, taken, 0, NULL) != WEIR_OK)
-            weir_run_cancel(run->run);
-        return NULL;
+    if (lent) {
+        lent->base.batch = run->taken.batch;
+        lent->base.dataset = run->taken.dataset;
+        lent->base.store = run->taken.store;
+        lent->base.sources = &run->sources->shared;
+        lent->base.step = run->taken.step;
+        lent->base.place = run->place.type == DL_CUDA ? &run->place : NULL;
+        lent->run = py_keep(run);
+        lent->taken = run->taken;
+        lent->is_owed = true; /* until somebody has it */
+        batch = py_object_new(class, is_copied ? (void *)py_batch_copy(&lent->base) : py_keep(lent));
+        lent->is_owed = !batch;
+        py_drop(lent);
     }
-    lent->base.batch = taken->batch;
-    lent->base.dataset = taken->dataset;
-    lent->base.store = taken->store;
-    lent->base.sources = &run->sources->shared;
-    lent->base.step = taken->step;
-    lent->base.place = run->place.type == DL_CUDA ? &run->place : NULL;
-    lent->run = py_keep(run);
-    lent->taken = *taken;
-    if (!is_copied)
-        return py_object_new(class, lent);
-    py_batch *copy = py_batch_copy(&lent->base);
-    py_drop(lent);
-    return py_object_new(class, copy);
+    run->is_owed = !batch;
+    return batch;
 }
 
 /* _next(class of the batch, whether to copy): None at the end. One thread at a time. */
@@ -258,23 +261,24 @@ static PyObject *run_next(PyObject *self, PyObject *args) {
         PyErr_SetString(PyExc_TypeError, "a run gives batches");
         return NULL;
     }
-    weir_taken taken;
+    py_run *run = run_of(self);
     weir_error error;
-    bool is_ready = false;
-    weir_run *run = run_of(self)->run;
-    weir_status status = weir_run_try_next(run, &taken, &is_ready, &error);
+    weir_status status = WEIR_OK;
+    bool is_ready = run->is_owed;
+    if (!is_ready)
+        status = weir_run_try_next(run->run, &run->taken, &is_ready, &error);
     if (status == WEIR_OK && !is_ready) {
-        py_wait_begin(cancel_run, run);
-        PY_UNLOCKED(status = weir_run_next(run, &taken, &error));
+        py_wait_begin(cancel_run, run->run);
+        PY_UNLOCKED(status = weir_run_next(run->run, &run->taken, &error));
         py_wait_end();
     }
     if (PyErr_Occurred()) /* a signal handler's: the run was cancelled, and gave nothing */
         return NULL;
     if (status != WEIR_OK)
-        return raise_for(run_of(self), &error);
-    if (!taken.batch)
+        return raise_for(run, &error);
+    if (!run->taken.batch)
         Py_RETURN_NONE;
-    return lend(run_of(self), &taken, class, is_copied);
+    return lend(run, class, is_copied);
 }
 
 /* Closing waits for the workers, who may be in the middle of a batch; Python need not. */
@@ -288,16 +292,21 @@ static void run_dealloc(PyObject *self) {
 
 /* ---- Saving and ending ------------------------------------------------------------------------- */
 
+/* What is saved begins behind the batch that is owed, and would pass over it. */
+static bool is_owed(PyObject *self) {
+    if (run_of(self)->is_owed)
+        PyErr_SetString(PyExc_MemoryError,
+                        "a batch was made, and there was no memory to hand it over: take it first");
+    return run_of(self)->is_owed;
+}
+
 static PyObject *run_save(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     weir_error error;
+    if (is_owed(self))
+        return NULL;
     if (weir_run_save(run_of(self)->run, &error) != WEIR_OK)
         return raise_for(run_of(self), &error);
     Py_RETURN_NONE;
-}
-
-static PyObject *run_stop(PyObject *self, PyObject *Py_UNUSED(nothing)) {
-    weir_error error;
-    return py_done(weir_run_stop(run_of(self)->run, &error), &error);
 }
 
 static PyObject *run_cancel(PyObject *self, PyObject *Py_UNUSED(nothing)) {
@@ -305,10 +314,19 @@ static PyObject *run_cancel(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     Py_RETURN_NONE;
 }
 
+static PyObject *run_stop(PyObject *self, PyObject *nothing) {
+    weir_error error;
+    if (run_of(self)->is_owed)
+        return run_cancel(self, nothing);
+    return py_done(weir_run_stop(run_of(self)->run, &error), &error);
+}
+
 static PyObject *run_state(PyObject *self, PyObject *Py_UNUSED(nothing)) {
     const void *data;
     size_t size;
     weir_error error;
+    if (is_owed(self))
+        return NULL;
     if (weir_run_state(run_of(self)->run, &data, &size, &error) != WEIR_OK)
         return py_raise(&error);
     return PyBytes_FromStringAndSize(data, (Py_ssize_t)size);
@@ -381,7 +399,7 @@ static PyObject *run_tables(PyObject *self, PyObject *args) {
 }
 
 static PyObject *get_step(PyObject *self, void *Py_UNUSED(closure)) {
-    return PyLong_FromUnsignedLongLong(weir_run_step(run_of(self)->run));
+    return PyLong_FromUnsignedLongLong(weir_run_step(run_of(self)->run) - run_of(self)->is_owed);
 }
 
 static PyObject *get_end(PyObject *self, void *Py_UNUSED(closure)) {

@@ -193,7 +193,7 @@ class Loader:
             try:
                 self._is_waiting = True
                 batch = run._next(Batch, self.copy)
-            except Error:
+            except (Error, MemoryError):  # without memory the batch is owed: the next call gives it
                 raise
             except BaseException:  # a signal handler's: if asked again, resume from here
                 self._leave_run()

@@ -124,6 +124,24 @@ class Faults(FaultTest):
 
         self.sweep(run, copies)
 
+    def test_a_batch_that_cannot_be_handed_over_is_given_by_the_next_call(self) -> None:
+        manifest = weir.Manifest(self.changed_manifest())
+        for copy in False, True:
+            has_failed = True
+            while has_failed:
+                with weir.Loader(self.store, manifest, dataset=TRAIN, workers=1, steps=4, copy=copy) as loader:
+                    steps = [next(loader).step]
+                    C.fail_memory_begin()
+                    try:
+                        steps.append(next(loader).step)
+                    except MemoryError:
+                        self.failed += 1
+                    finally:
+                        has_failed = C.fail_memory_end()
+                    self.assertEqual(loader.step, len(steps))
+                    steps += [batch.step for batch in loader]
+                    self.assertEqual(steps, [0, 1, 2, 3])
+
     def test_prefetchers(self) -> None:
         def run() -> None:
             with weir.Prefetcher([1, 2, 3], workers=2) as items:
