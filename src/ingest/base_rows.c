@@ -591,10 +591,11 @@ weir_status weir_ingest__base_check(const weir_ingest__base *b, weir_error *erro
                 table->kept->name, b->path, cut, (unsigned long long)table->unselected,
                 (unsigned long long)below,
                 table->unselected < below ? "rows were deleted or changed"
-                                          : "rows came late, with earlier times",
+                                          : "rows came late, with earlier times or without a time",
                 table->unselected < below
                     ? ""
-                    : ", or with --base-check full or an earlier --base-cut, which take them in");
+                    : ", or with --base-check full, which takes them in, as an earlier --base-cut does if "
+                      "they have a time");
     }
     return WEIR_OK;
 }

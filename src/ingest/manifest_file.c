@@ -170,7 +170,8 @@ static weir_status keep(weir_ingest__context *context, const char *path, const s
     status = read_json(context->env, text->data, text->size, "a manifest", &fresh, error);
     if (status == WEIR_OK) {
         weir_cbor_value kept = weir_cbor_view(old->document.data), made = weir_cbor_view(fresh.data);
-        weir_ingest__note(context, "manifest_kept", "%s was edited and is kept as it is", path);
+        weir_ingest__note(context, "manifest_kept",
+                          "%s was edited, or made for another store, and is kept as it is", path);
         if (tell_datasets(context, path, &kept, &made) > 0)
             weir_ingest__note(context, "manifest_kept",
                               "%s does not fit the new store; --update-manifest brings its datasets up to "

@@ -284,7 +284,9 @@ static bool store_cell(row_reader *r, uint32_t row, uint32_t c, const weir_inges
     if (!store_key(r, row, c, value))
         return false;
     if (plan->is_primary && weir_ingest__key_at(&part->data[c], row).tag == WEIR_INGEST__KEY_NULL)
-        note_fault(row, c, WEIR_SCHEMA_INVALID, value, "is no primary key", fault);
+        note_fault(row, c, WEIR_SCHEMA_INVALID, value,
+                   "is no primary key; leave such rows out with a \"query\", or choose another primary_key",
+                   fault);
     return !r->is_short_of_memory;
 }
 

@@ -39,6 +39,8 @@ static uint32_t find_column(const weir_ingest__table_plan *table, const char *na
     return WEIR_NONE;
 }
 
+enum { NAMES_ROOM = 400 };
+
 /* ---- Which columns are read ------------------------------------------------------------------ */
 
 static bool is_foreign(const weir_ingest__schema_table *table, const char *column) {
@@ -59,11 +61,25 @@ static bool is_target(const weir_ingest__schema *schema, const char *table, cons
     return false;
 }
 
-/* `name` is not there, or of a foreign key one of its columns; `what` says where it stands. */
-static weir_status refuse_column(const char *table, const char *what, const char *name, weir_error *error) {
-    return weir_ingest__plan_refuse(error, WEIR_SCHEMA_INVALID,
-                                    "names a column that the source's table does not have", "$.tables.%s%s%s",
-                                    table, what, name);
+/* `what`, and after it the names that there are, as far as there is room: of the catalog's tables, or of the
+ * columns of one. */
+static void list_names(char out[NAMES_ROOM], const char *what, const weir_ingest__catalog *tables,
+                       const weir_ingest__catalog_table *columns) {
+    uint32_t count = tables ? tables->table_count : columns->column_count, told = 0;
+    int used = snprintf(out, NAMES_ROOM, "%s%s", what, count ? "" : " none");
+    for (; told < count && used < NAMES_ROOM - 120; told++)
+        used += snprintf(out + used, NAMES_ROOM - (size_t)used, "%s %.100s", told ? "," : "",
+                         tables ? tables->tables[told].name : columns->columns[told].name);
+    if (told < count)
+        snprintf(out + used, NAMES_ROOM - (size_t)used, " and %u more", count - told);
+}
+
+/* A column that `source` does not have; `place` says where in the table's schema it stands. */
+static weir_status refuse_column(const weir_ingest__catalog_table *source, const char *table,
+                                 const char *place, const char *name, weir_error *error) {
+    char what[NAMES_ROOM];
+    list_names(what, "names a column that the source's table does not have; it has", NULL, source);
+    return weir_ingest__plan_refuse(error, WEIR_SCHEMA_INVALID, what, "$.tables.%s%s%s", table, place, name);
 }
 
 static void plan_column(const weir_ingest__schema *schema, const weir_ingest__schema_table *described,
@@ -84,17 +100,9 @@ static void plan_column(const weir_ingest__schema *schema, const weir_ingest__sc
 
 /* ---- Where rows come from -------------------------------------------------------------------- */
 
-/* "is not a table …", and the tables that there are, as far as there is room. */
 static weir_status refuse_unknown(const weir_ingest__catalog *catalog, const char *name, weir_error *error) {
-    char what[400];
-    int used = snprintf(what, sizeof what, "is not a table or view of the source, which has%s",
-                        catalog->table_count ? "" : " none");
-    uint32_t told = 0;
-    for (; told < catalog->table_count && used < 280; told++)
-        used += snprintf(what + used, sizeof what - (size_t)used, "%s %.100s", told ? "," : "",
-                         catalog->tables[told].name);
-    if (told < catalog->table_count)
-        snprintf(what + used, sizeof what - (size_t)used, " and %u more", catalog->table_count - told);
+    char what[NAMES_ROOM];
+    list_names(what, "is not a table or view of the source, which has", catalog, NULL);
     return weir_ingest__plan_refuse(error, WEIR_SCHEMA_INVALID, what, "$.tables.%s", name);
 }
 
@@ -141,10 +149,11 @@ static weir_status plan_table(weir_ingest__plan *plan, const weir_ingest__schema
                                      : weir_ingest__catalog_find_table(catalog, described->name, &count);
     for (uint32_t c = 0; c < described->column_count; c++)
         if (weir_ingest__catalog_find_column(table->source, described->columns[c].name) == WEIR_NONE)
-            return refuse_column(table->name, ".columns.", described->columns[c].name, error);
+            return refuse_column(table->source, table->name, ".columns.", described->columns[c].name, error);
     for (uint32_t k = 0; k < described->primary_key_count; k++)
         if (weir_ingest__catalog_find_column(table->source, described->primary_key[k]) == WEIR_NONE)
-            return refuse_column(table->name, ".primary_key: ", described->primary_key[k], error);
+            return refuse_column(table->source, table->name, ".primary_key: ", described->primary_key[k],
+                                 error);
     uint32_t declared = table->source->column_count;
     uint32_t *order = weir__arena_take_zero(arena, declared, sizeof *order);
     table->columns = weir__arena_take_zero(arena, declared, sizeof *table->columns);
@@ -200,6 +209,20 @@ static int compare_edges(const void *a, const void *b) {
     return strcmp(x->key->name, y->key->name);
 }
 
+/* The first of a foreign key's columns that is not there. */
+static weir_status refuse_key(const weir_ingest__table_plan *table, const weir_ingest__table_plan *parent,
+                              const weir_ingest__schema_key *key, weir_error *error) {
+    char place[160];
+    uint32_t i = 0;
+    while (i + 1 < key->column_count && find_column(table, key->columns[i]) != WEIR_NONE &&
+           find_column(parent, key->to[i]) != WEIR_NONE)
+        i++;
+    if (find_column(table, key->columns[i]) == WEIR_NONE)
+        return refuse_column(table->source, table->name, ": foreign key ", key->columns[i], error);
+    snprintf(place, sizeof place, ": foreign key %.60s to %.60s.", key->columns[i], parent->name);
+    return refuse_column(parent->source, table->name, place, key->to[i], error);
+}
+
 static weir_status plan_edges(weir_ingest__plan *plan, weir_error *error) {
     const weir_ingest__schema *schema = plan->schema;
     size_t count = 0;
@@ -222,7 +245,7 @@ static weir_status plan_edges(weir_ingest__plan *plan, weir_error *error) {
                               &edge->parent_columns))
                 return plan->arena.is_short
                            ? weir_ingest__no_memory(error, key->column_count * sizeof *edge->columns)
-                           : refuse_column(table->name, ": foreign key ", key->name, error);
+                           : refuse_key(table, &plan->tables[edge->parent_table], key, error);
         }
     if (count > 0)
         qsort(plan->edges, count, sizeof *plan->edges, compare_edges);

@@ -50,6 +50,44 @@ class Messages(unittest.TestCase):
             else:
                 self.refuse(arguments, "$.tables.order is not a table or view of the source, which has lines, orders")
 
+    def test_a_column_that_a_table_does_not_have(self) -> None:
+        (self.folder / "t.csv").write_text("id;x\n1;2\n")
+        columns = {"id": {"stype": "identifier"}, "x": {"stype": "numerical"}}
+        schema = {"name": "s", "csv": {"delimiter": ","}, "tables": {"t": {"primary_key": "id", "columns": columns}}, "tasks": {}}
+        (self.folder / "s.json").write_text(json.dumps(schema))
+        self.refuse(("ingest", "t.csv", "--schema", "s.json", "-o", "x.weir"),
+                    "$.tables.t.columns.x names a column that the source's table does not have; it has id;x\n")  # fmt: skip
+
+    def test_a_table_with_a_key_that_is_null_and_times_with_decimals(self) -> None:
+        with contextlib.closing(scratch_database(self.folder / "a.sqlite")) as connection:
+            connection.execute("CREATE TABLE t (id INT PRIMARY KEY, at REAL)")
+            connection.executemany("INSERT INTO t VALUES (?, ?)", ((1, 1700000000), (2, 1700000000.25), (None, 0)))
+            connection.commit()
+        columns = {"id": {"stype": "identifier"}, "at": {"stype": "timestamp", "unit": "s"}}
+        schema = {"name": "s", "tables": {"t": {"primary_key": "id", "columns": columns}}, "tasks": {}}
+        (self.folder / "s.json").write_text(json.dumps(schema))
+        arguments = ("ingest", "a.sqlite", "--schema", "s.json", "-o", "x.weir")
+        self.refuse(arguments, 'null is no primary key; leave such rows out with a "query", or choose another primary_key')
+        with contextlib.closing(scratch_database(self.folder / "a.sqlite")) as connection:
+            connection.execute("DELETE FROM t WHERE id IS NULL")
+            connection.commit()
+        self.refuse(arguments, "table t, column at, key 2: 1700000000.25 is not a time", 'an integer of the column\'s "unit"', "CAST(")
+
+    def test_a_key_that_is_a_real_number(self) -> None:
+        with contextlib.closing(scratch_database(self.folder / "a.sqlite")) as connection:
+            connection.execute("CREATE TABLE t (id REAL PRIMARY KEY, x TEXT)")
+            connection.executemany("INSERT INTO t VALUES (?, 'x')", ((1.5,), (2.5,)))
+            connection.commit()
+        columns = {"id": {"stype": "identifier"}, "x": {"stype": "text"}}
+        schema = {"name": "s", "keys": True, "tables": {"t": {"primary_key": "id", "columns": columns}}, "tasks": {}}
+        (self.folder / "s.json").write_text(json.dumps(schema))
+        self.assertEqual(self.run_weir("ingest", "a.sqlite", "--schema", "s.json", "-o", "x.weir").returncode, 0)
+        found = self.run_weir("info", "x.weir", "--key", "t", "1.5")
+        self.assertEqual(found.returncode, 0, found.stderr)
+        self.assertEqual(found.stdout, self.run_weir("info", "x.weir", "--key", "t", "[1.5]").stdout)
+        self.refuse(("info", "x.weir", "--key", "t", "1.25"), "table t has no row with the key 1.25")
+        self.refuse(("info", "x.weir", "--key", "t", "1.5x"), "table t has no row with the key 1.5x")
+
     def test_many_tables_are_not_all_listed(self) -> None:
         connection = scratch_database(self.folder / "a.sqlite")
         for i in range(60):

@@ -296,7 +296,7 @@ class Manifests(unittest.TestCase):
         self.assertTrue(report["manifest_kept"])
         self.assertEqual(json.loads(self.manifest.read_text()), edited)
         notes = [note["message"] for note in report["notes"]]
-        self.assertIn(f"{self.manifest} was edited and is kept as it is", notes)
+        self.assertIn(f"{self.manifest} was edited, or made for another store, and is kept as it is", notes)
         self.assertTrue(any("another hash or number of samples in shop/late/train" in note for note in notes), notes)
         self.assertTrue(any("--update-manifest" in note for note in notes))
         self.assertEqual(report["warnings"], [])

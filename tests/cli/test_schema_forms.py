@@ -246,8 +246,10 @@ class Forms(unittest.TestCase):
             ({"columns": "n", "table": "customers", "name": ""}, "name must not be empty", False),
             ({"columns": "invoice_id", "table": "customers"}, "invoice_id is the name of two foreign keys", False),
             ({"columns": "n", "table": "customers", "colour": 1}, "colour is not a key that a schema has", False),
-            ({"columns": "nothing", "table": "customers"}, "names a column that the source's table does not", True),
-            ({"columns": "n", "table": "customers", "to": "nothing"}, "names a column that the source's", True),
+            ({"columns": "nothing", "table": "customers"},
+             "foreign key nothing names a column that the source's table does not have; it has invoice_id, n, ", True),
+            ({"columns": "n", "table": "customers", "to": "nothing"},
+             "foreign key n to customers.nothing names a column that the source's table does not have; it has customer_id", True),
             ({"columns": "n", "table": "invoices", "to": "customer_id"}, "has the value 3 twice", True),
         ):
             with self.subTest(key=key):
