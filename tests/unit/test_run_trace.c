@@ -176,6 +176,10 @@ static int be_a_child(weir_run *run, int until) {
 /* A child that lives on does not keep the trace from being resumed. */
 static void test_a_child_of_fork_leaves_the_trace(void **state) {
     (void)state;
+    if (getenv("WEIR_TEST_EMULATED")) { /* qemu-user 7.2 wipes pages on fork, but not always */
+        print_message("skipped: the emulator does not tell a child from its parent\n");
+        skip();
+    }
     for (int on_device = 0; on_device < 2; on_device++) {
         char path[160];
         int ends[2], status;
