@@ -23,7 +23,7 @@ static weir_status embed(const weir_env *env, void *context, weir_error *error) 
     assert_ok(weir_json_read(e->settings, strlen(e->settings), "settings", WEIR_SCHEMA_INVALID, &w, error),
               error);
     weir_cbor_value settings = weir_cbor_view(w.data);
-    weir_status status = weir_ingest__embedder_open(env, &settings, &embedder, error);
+    weir_status status = weir_ingest__embedder_open(env, &settings, NULL, &embedder, error);
     if (!status) {
         status = embedder->kind->embed(embedder, e->texts, e->count, e->vectors, error);
         weir_ingest__embedder_close(embedder);
