@@ -35,6 +35,12 @@ def _check_together(stage: str, steps: int | None, epochs: int | None, copies_fr
         raise ValueError("epochs is for training; in other stages each loop is one pass, as often as you loop")
 
 
+_SMALL: Mapping[str, Any] = MappingProxyType({  # the options of a run that is asked where it stands, and no more
+    "workers": 1, "buffer_size": 1, "queue_size": 1, "device": None, "memory_limit": 0, "trace": None,
+    "trace_memory": False, "trace_contents": False,
+})  # fmt: skip
+
+
 class Loader:
     """The batches of a run, in order, for one rank; workers are threads of C that make them ahead.
 
@@ -284,7 +290,10 @@ class Loader:
             return self._state_after(after if isinstance(after, int) else after.step)
         with self._lock:
             checkpoint = self._checkpoint
-            if checkpoint is None or (self._run is not None and self._run.is_started):
+            if checkpoint is None and self._is_closed and self._is_fresh:  # it has not begun, and never will
+                run = self._open_run(None, {**_SMALL, "workers": self._options["workers"]})  # best effort's state has them
+                checkpoint = run._state()
+            elif checkpoint is None or (self._run is not None and self._run.is_started):
                 checkpoint = self._begun()._state()
             return _state_of(self.step, checkpoint)
 
@@ -298,11 +307,7 @@ class Loader:
                 raise ValueError(f"step {step} is not among those that were taken: {self.first_step} to {self.step - 1}")
             if self._run is not None:
                 self._run._save()
-            small = {
-                "workers": 1, "buffer_size": 1, "queue_size": 1, "device": None, "memory_limit": 0, "trace": None,
-                "trace_memory": False, "trace_contents": False, "first_step": step + 1,
-            }  # fmt: skip
-            run = self._open_run(None, small)
+            run = self._open_run(None, {**_SMALL, "first_step": step + 1})
             return _state_of(step + 1, run._state())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, BinaryIO, TypedDict
 
 from weir import _weir
@@ -65,12 +66,15 @@ class _Writer:
         self.files.append({"path": self.name, "rows": rows, "size": size, "hash": hash})
 
     def abandon(self) -> None:
+        """Removes what can be removed: why the call failed is what the caller should hear."""
         names = [file["path"] for file in self.files]
         if self.file is not None:
-            self.file.close()
+            with suppress(OSError):  # of a full disk, which it writes to once more
+                self.file.close()
             names.append(self.name)
         for name in names:
-            self.folder.remove(name)
+            with suppress(OSError):
+                self.folder.remove(name)
 
 
 def write(

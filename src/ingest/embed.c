@@ -20,7 +20,8 @@ bool weir_ingest__embedder_is_known(const weir_cbor_value *provider) {
 }
 
 weir_status weir_ingest__embedder_open(const weir_env *env, const weir_cbor_value *settings,
-                                       weir_ingest__embedder **out, weir_error *error) {
+                                       const atomic_bool *is_cancelled, weir_ingest__embedder **out,
+                                       weir_error *error) {
     const weir_ingest__embedder_kind *kind = &weir_ingest__embedder_hash;
     weir_cbor_value provider;
     *out = NULL;
@@ -33,7 +34,8 @@ weir_status weir_ingest__embedder_open(const weir_env *env, const weir_cbor_valu
     weir_ingest__embedder *self = weir__allocate_zero(env, 1, size);
     if (!self)
         return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, size);
-    *self = (weir_ingest__embedder){.kind = kind, .env = env, .batch_max = kind->batch_max};
+    *self = (weir_ingest__embedder){
+        .kind = kind, .env = env, .batch_max = kind->batch_max, .is_cancelled = is_cancelled};
     weir_status status = WEIR_OK;
     if (kind->shape)
         status = weir_ingest__settings_read(self, settings, kind->shape, error);

@@ -6,6 +6,8 @@
 #ifndef WEIR_INGEST_EMBED_H
 #define WEIR_INGEST_EMBED_H
 
+#include <stdatomic.h>
+
 #include "base/arena.h"
 #include "ingest/source.h"
 #include "weir_tool/documents.h"
@@ -32,7 +34,7 @@ typedef struct weir_ingest__embedder_kind {
 
     /* The vectors of `count` texts (at most `batch_max`), row by row into `out` (count * dim, f16 bits in
      * host order). Called from up to `callers` threads at once. SOURCE_ERROR where the provider fails for
-     * good. */
+     * good; CANCELLED where it waits and is told not to. */
     weir_status (*embed)(weir_ingest__embedder *embedder, const weir_ingest__bytes *texts, size_t count,
                          uint16_t *out, weir_error *error);
 } weir_ingest__embedder_kind;
@@ -43,7 +45,8 @@ struct weir_ingest__embedder {
     const weir_env *env;
     weir__arena arena; /* of its settings' texts */
     uint32_t dim;
-    size_t batch_max; /* the most texts in a call */
+    size_t batch_max;                /* the most texts in a call */
+    const atomic_bool *is_cancelled; /* set if nobody waits for the vectors any more; or NULL */
 };
 
 /* Whether a schema's embedding.provider is one of the list. */
@@ -51,8 +54,10 @@ bool weir_ingest__embedder_is_known(const weir_cbor_value *provider);
 
 /* Opens the provider that the settings name (the schema's checked "embedding" object, valid during the call;
  * NULL: hash_v1 of 256 dimensions). An unknown or bad key is SCHEMA_INVALID with its path
- * ("$.embedding.url"). */
+ * ("$.embedding.url"). `is_cancelled` is set, by any thread, to end an `embed` that waits, which is CANCELLED
+ * then; NULL: nobody does. */
 WEIR_CHECKED weir_status weir_ingest__embedder_open(const weir_env *env, const weir_cbor_value *settings,
+                                                    const atomic_bool *is_cancelled,
                                                     weir_ingest__embedder **out, weir_error *error);
 void weir_ingest__embedder_close(weir_ingest__embedder *embedder);
 

@@ -15,6 +15,7 @@
 
 #include "base/ascii.h"
 #include "ingest/http_embed.h"
+#include "ingest/phase_context.h"
 
 enum { ANSWER_MAX_SIZE = 256 << 20 };
 
@@ -110,6 +111,14 @@ static bool set_up(void *context, void *handle, const weir__http_request *reques
            (!self->key || weir__http_add_header(headers, env, "Authorization: Bearer ", self->key));
 }
 
+/* A full server may ask to be left alone for minutes, which nobody who has cancelled the ingest waits for. */
+static weir_status check_cancelled(void *context, weir_error *error) {
+    const weir_ingest__http_embedder *self = context;
+    const atomic_bool *flag = self->base.is_cancelled;
+    bool is_cancelled = flag && atomic_load_explicit(flag, memory_order_relaxed);
+    return is_cancelled ? weir_ingest__cancelled(error) : WEIR_OK;
+}
+
 static weir_status open_http(weir_ingest__embedder *base, weir_error *error) {
     weir_ingest__http_embedder *self = (weir_ingest__http_embedder *)base;
     const char *cache = self->says_cache ? self->cache_path : "weir-embeddings.sqlite";
@@ -130,7 +139,8 @@ static weir_status open_http(weir_ingest__embedder *base, weir_error *error) {
         .secrets = {self->key},
         .too_large = "gives an answer of more than 256 MiB; make $.embedding.batch_size smaller",
         .context = self,
-        .set_up = set_up};
+        .set_up = set_up,
+        .tick = check_cancelled};
     return weir__http_open(base->env, &options, &self->http, error);
 }
 

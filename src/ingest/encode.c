@@ -357,7 +357,7 @@ weir_status weir_ingest__write_store(weir_ingest__context *context, const weir_i
                               .writer = writer};
     if (!context->options->no_embeddings)
         WEIR__TRY(weir_ingest__embedder_open(context->env, schema->has_embedding ? &schema->embedding : NULL,
-                                             &embedder, error));
+                                             &context->is_cancelled, &embedder, error));
     weir_status status = write_with(&e, embedder, report, error);
     weir__release(context->env, e.category_texts);
     weir__release(context->env, e.category_columns);

@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "ingest/vector_cache.h"
 
-enum { CACHE_APPLICATION = 0x77656972, CACHE_VERSION = 1, BUSY_MS = 30000 }; /* "weir" */
+enum { CACHE_APPLICATION = 0x77656972, CACHE_VERSION = 1, BUSY_MS = 30000, BUSY_SLEEP_MS = 10 }; /* "weir" */
 
 #define CACHE_TABLE "weir_vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
 
@@ -59,11 +59,26 @@ static weir_status check_identity(weir_ingest__vector_cache *cache, weir_error *
     return status;
 }
 
+/* SQLite waits for others by itself, but not here: the step takes a lock for reading first, and two that wait
+ * for each other to let go of it would do so for ever. Here each has let go of it before it waits. */
+static int begin_log(const weir_ingest__vector_cache *cache) {
+    const weir_env *env = cache->env;
+    const uint32_t nobody_wakes = 0;
+    uint64_t until_ns = env->now_ns(env->context) + (uint64_t)BUSY_MS * 1000000;
+    for (;;) {
+        int state = sqlite3_exec(cache->database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+        if (state != SQLITE_BUSY || env->now_ns(env->context) >= until_ns)
+            return state;
+        env->wait(env->context, &nobody_wakes, 0, (uint64_t)BUSY_SLEEP_MS * 1000000);
+    }
+}
+
 static weir_status prepare(weir_ingest__vector_cache *cache, weir_error *error) {
     sqlite3_busy_timeout(cache->database, BUSY_MS);
     WEIR__TRY(check_identity(cache, error));
-    bool is_ready = sqlite3_exec(cache->database,
-                                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE; "
+    bool is_ready = begin_log(cache) == SQLITE_OK &&
+                    sqlite3_exec(cache->database,
+                                 "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE; "
                                  "PRAGMA application_id = 0x77656972; PRAGMA user_version = 1; "
                                  "CREATE TABLE IF NOT EXISTS " CACHE_TABLE "; COMMIT",
                                  NULL, NULL, NULL) == SQLITE_OK &&

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import resource
+import signal
 import struct
 import subprocess
 import tempfile
@@ -14,6 +15,7 @@ import time
 import unittest
 
 from tests.support.cases import scratch_database
+from tests.support.processes import start
 
 WEIR = os.environ.get("WEIR", "")
 HAS_HTTP = "HTTP" not in os.environ.get("WEIR_ABSENT", "")
@@ -46,6 +48,7 @@ class Server:
         server = self
         self.requests = self.texts = self.running = self.at_once = 0
         self.headers = []
+        self.asked = threading.Event()
         self.lock = threading.Lock()
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -60,6 +63,7 @@ class Server:
                     server.running += 1
                     server.at_once = max(server.at_once, server.running)
                     server.headers.append((self.path, self.headers.get("Authorization"), body["model"]))
+                server.asked.set()
                 try:
                     (behave or Server.answer)(self, body, number)
                 finally:
@@ -97,6 +101,15 @@ class Server:
         Server.send(handler, 200, json.dumps({"object": "list", "data": list(reversed(data))}))
 
 
+def ended(process):
+    try:
+        out, said = process.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, said)
+
+
 @unittest.skipUnless(WEIR, "WEIR must name the program (ctest does)")
 class Embedder(unittest.TestCase):
     def setUp(self):
@@ -112,15 +125,19 @@ class Embedder(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def ingest(self, **embedding):
+    def begin(self, **embedding):
         schema = {"name": "t", "tables": {"t": {"primary_key": "id", "columns": {
             "id": {"stype": "identifier"}, "word": {"stype": "text"}}}}, "tasks": {},
             "embedding": {"dim": DIM, **embedding}}
         with open(self.path("schema.json"), "w", encoding="utf-8") as file:
             json.dump(schema, file)
         env = dict(os.environ, WEIR_EMBED_KEY=KEY)
-        return subprocess.run([WEIR, "ingest", "t.sqlite", "--schema", "schema.json"], cwd=self.folder, env=env, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+        return start([WEIR, "ingest", "t.sqlite", "--schema", "schema.json"], cwd=self.folder, env=env,
+                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def ingest(self, **embedding):
+        with self.begin(**embedding) as process:
+            return ended(process)
 
     def http(self, server, **embedding):
         return self.ingest(provider="http", url=server.url, model="m-1", **{"retry_ms": 1, "batch_size": 10, **embedding})
@@ -305,6 +322,25 @@ class Http(Embedder):
         with Server(lambda _handler, _body, _number: release.wait(60)) as server:
             self.assert_fails(self.http(server, retries=1, timeout_s=1, concurrency=1), "SOURCE_ERROR", "tries: 2")
             release.set()
+
+    def test_signals_end_a_wait_for_the_server(self):
+        """Also if it asks to be left alone for an hour, or says nothing."""
+        release = threading.Event()
+        self.addCleanup(release.set)
+
+        def be_full(handler, _body, _number):
+            Server.send(handler, 503, "busy", [("Retry-After", "3600")])
+
+        for behave in be_full, lambda _handler, _body, _number: release.wait(240):
+            for number in signal.SIGINT, signal.SIGTERM:
+                with self.subTest(behave=behave, number=number), Server(behave) as server:
+                    settings = {"provider": "http", "url": server.url, "model": "m", "timeout_s": 3600}
+                    with self.begin(**settings) as process:
+                        self.assertTrue(server.asked.wait(60))
+                        process.send_signal(number)
+                        done = ended(process)
+                    self.assertEqual(done.returncode, 128 + number)
+                    self.assert_fails(done, "CANCELLED", "the ingest was cancelled; nothing was written")
 
     def test_no_server(self):
         with Server() as server:

@@ -1,5 +1,6 @@
 /* Every failed allocation and file operation of the embedders `file` and `http` and of the cache of
- * vectors. */
+ * vectors; and a cache that somebody else is making. */
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ static weir_status embed(const weir_env *env, void *context, weir_error *error) 
     assert_ok(weir_json_read(e->settings, strlen(e->settings), "settings", WEIR_SCHEMA_INVALID, &w, error),
               error);
     weir_cbor_value settings = weir_cbor_view(w.data);
-    weir_status status = weir_ingest__embedder_open(env, &settings, &embedder, error);
+    weir_status status = weir_ingest__embedder_open(env, &settings, NULL, &embedder, error);
     if (!status) {
         status = embedder->kind->embed(embedder, e->texts, e->count, e->vectors, error);
         weir_ingest__embedder_close(embedder);
@@ -99,8 +100,57 @@ static void cache_survives(void **state) {
     scratch_remove(folder);
 }
 
+/* An environment whose time passes only while somebody sleeps, and another connection that holds the lock of
+ * a new file until it has been waited for. */
+typedef struct maker {
+    weir_env env;
+    sqlite3 *database;
+    unsigned waits, lets_go_at; /* 0: never */
+    uint64_t now_ns;
+} maker;
+
+static uint64_t maker_now(void *context) {
+    return ((const maker *)context)->now_ns;
+}
+
+static void maker_wait(void *context, const uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    maker *other = context;
+    assert_true(*word == expected && timeout_ns > 0);
+    other->now_ns += timeout_ns;
+    if (++other->waits == other->lets_go_at)
+        assert_int_equal(sqlite3_exec(other->database, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+}
+
+static weir_status open_while_made(maker *other, unsigned lets_go_at, weir_error *error) {
+    char folder[SCRATCH_PATH], path[SCRATCH_PATH + 16];
+    scratch_make(folder);
+    snprintf(path, sizeof path, "%s/cache", folder);
+    *other = (maker){.env = *weir_env_default(), .lets_go_at = lets_go_at};
+    other->env.context = other;
+    other->env.now_ns = maker_now;
+    other->env.wait = maker_wait;
+    assert_int_equal(sqlite3_open(path, &other->database), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other->database, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    weir_status status = use_cache(&other->env, path, error);
+    sqlite3_close(other->database);
+    scratch_remove(folder);
+    return status;
+}
+
+static void a_cache_that_is_being_made_is_waited_for(void **state) {
+    (void)state;
+    maker other;
+    weir_error error;
+    assert_ok(open_while_made(&other, 5, &error), &error);
+    assert_int_equal(other.waits, 5);
+    assert_int_equal(open_while_made(&other, 0, &error), WEIR_SOURCE_ERROR);
+    assert_non_null(strstr(error.message, "database is locked"));
+    assert_true(other.now_ns >= 30000000000u && other.now_ns < 31000000000u);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(file_survives), cmocka_unit_test(http_survives),
-                                       cmocka_unit_test(cache_survives)};
+                                       cmocka_unit_test(cache_survives),
+                                       cmocka_unit_test(a_cache_that_is_being_made_is_waited_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

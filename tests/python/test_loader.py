@@ -329,6 +329,28 @@ class Leases(LoaderTest):
         other.load_state_dict(loader.state_dict())
         self.assertEqual(next(other).step, 1)
 
+    def test_a_loader_that_was_closed_before_it_began_has_a_state(self) -> None:
+        for options in (
+            {"first_step": 3, "workers": 3}, {"trace": "never", "trace_indices": True}, {"trace": "never", "trace_memory": True},
+            {"policy": "best_effort", "workers": 3}, {"device": "host", "memory_limit": 2**30},
+        ):  # fmt: skip
+            loader = self.loader(**options)
+            other = self.loader(**{name: value for name, value in options.items() if not name.startswith("trace")})
+            loader.close()
+            self.assertEqual((loader.step, loader.state_dict()["step"]), (other.step, other.step))
+            with self.assertRaisesRegex(ValueError, "closed"):
+                next(loader)
+            self.assertFalse(os.path.exists("never"))
+            other.load_state_dict(loader.state_dict())
+            steps = {batch.step for batch in other.take(9)}
+            if "policy" not in options:
+                self.assertEqual(steps, set(range(loader.step, loader.step + 9)))
+        again = self.loader(stage="eval", dataset="shop/churn/val")
+        self.assertGreater(sum(1 for _ in again), 1)
+        iter(again)
+        again.close()
+        self.assertEqual((again.step, again.state_dict()["step"]), (0, 0))
+
     def test_a_loader_is_not_copied(self) -> None:
         for attempt in pickle.dumps, copy.copy, copy.deepcopy:
             with self.assertRaisesRegex(TypeError, "make one in each process"):

@@ -4,6 +4,7 @@ SQLite, however rows are divided into files; what is damaged, cut or wrong is re
 import json
 import os
 import random
+import resource
 import shutil
 import sqlite3
 import unittest
@@ -106,6 +107,16 @@ class Written(RowRunTest):
         self.assertEqual(len(piece["files"]), 1)
         weir.row_runs.commit("runs", [piece], name="t")
         row_runs.read_folder(Path("runs"))
+
+    def test_a_full_disk_leaves_nothing_behind(self) -> None:
+        """The file that could not be written cannot be closed either, since that writes what is left of it."""
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+        keys = Column("id", "l", [*range(1000), *range(9000)])
+        resource.setrlimit(resource.RLIMIT_FSIZE, (9000, limit[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_FSIZE, limit)
+        with self.assertRaisesRegex(OSError, "File too large"):
+            weir.row_runs.write(Table([keys]), "runs", "t", key=["id"], frame_size=1000)  # its first file is whole
+        self.assertEqual(os.listdir("runs"), [])
 
     def test_what_is_refused(self) -> None:
         with self.assertRaisesRegex(weir.errors.SourceError, "table t, column w has text that is not UTF-8"):
