@@ -407,6 +407,10 @@ static PyObject *get_end(PyObject *self, void *Py_UNUSED(closure)) {
     return end == WEIR_ENDLESS ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(end);
 }
 
+static PyObject *get_is_owed(PyObject *self, void *Py_UNUSED(closure)) {
+    return PyBool_FromLong(run_of(self)->is_owed);
+}
+
 static PyObject *get_is_started(PyObject *self, void *Py_UNUSED(closure)) {
     return PyBool_FromLong(run_of(self)->owner != 0);
 }
@@ -439,6 +443,7 @@ static PyGetSetDef attributes[] = {
     {"step", get_step, NULL, "The step after the last batch.", NULL},
     {"end", get_end, NULL, "The run's end; None if it has none.", NULL},
     {"is_started", get_is_started, NULL, "Whether its workers were started.", NULL},
+    {"is_owed", get_is_owed, NULL, "Whether a batch was made and could not be handed over.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_doc, "A run; see weir.Loader."},

@@ -294,8 +294,14 @@ class Loader:
                 run = self._open_run(None, {**_SMALL, "workers": self._options["workers"]})  # best effort's state has them
                 checkpoint = run._state()
             elif checkpoint is None or (self._run is not None and self._run.is_started):
-                checkpoint = self._begun()._state()
+                checkpoint = self._state_of_run(self._begun())
             return _state_of(self.step, checkpoint)
+
+    def _state_of_run(self, run: _weir.Run) -> bytes:
+        """Where a run stands: before the batch that it owes, if it owes one. (Best effort cannot say that.)"""
+        if run.is_owed and self._options["policy"] == "strict":
+            return self._open_run(None, {**_SMALL, "first_step": run.step})._state()
+        return run._state()
 
     def _state_after(self, step: int) -> dict[str, Any]:
         """Under the strict policy a state is its step: a run that begins there says it."""
@@ -305,7 +311,7 @@ class Loader:
                 raise ValueError("under best effort only the state after the last batch that was taken is known")
             if not self.first_step <= step < self.step:
                 raise ValueError(f"step {step} is not among those that were taken: {self.first_step} to {self.step - 1}")
-            if self._run is not None:
+            if self._run is not None and not self._run.is_owed:
                 self._run._save()
             run = self._open_run(None, {**_SMALL, "first_step": step + 1})
             return _state_of(step + 1, run._state())
@@ -407,7 +413,7 @@ class Loader:
         run, self._run = self._run, None
         if run is not None and run.is_started:
             try:
-                self._checkpoint = run._state()
+                self._checkpoint = self._state_of_run(run)
             finally:
                 run._stop()
 

@@ -236,6 +236,14 @@ class Messages(unittest.TestCase):
         return {"s.weir": "a weir store", "s.sqlite": "an SQLite database", "s.json": "JSON", "s.trace": "a weir trace",
                 "s.ckpt": "a checkpoint", "s.plan": "a saved plan", "g.cbor": "a graph", "s.pt": "a zip archive"}  # fmt: skip
 
+    def test_one_is_not_called_many(self) -> None:
+        self.make_files()
+        run = self.run_weir("run", "--store", "s.weir", "--manifest", "s.manifest.json", "--steps", "1", "--trace", "1.trace")
+        self.assertRegex(run.stdout, r"\Asteps 0 to 1: 1 batch, \d+ samples, ")
+        self.assertIn("1 step replayed in sequence, ", self.run_weir("replay", "1.trace").stdout)
+        self.assertIn("1 rank, 1 step in sequence, ", self.run_weir("merge", "1.trace").stdout)
+        self.assertIn("1 step, all equal", self.run_weir("diff", "1.trace", "1.trace").stdout)
+
     def test_files_of_another_format_are_called_what_they_are(self) -> None:
         files = self.make_files()
         run = ("run", "--store", "s.weir", "--steps", "1")

@@ -183,15 +183,8 @@ class Summary(WithFolder):
 
     def test_a_run_with_nothing_left_has_no_rates(self):
         self.run_ok("--steps", 3, "--checkpoint", self.checkpoint)
-        result = run("--steps", 3, "--resume", self.checkpoint)
-        self.assertRegex(result.stdout, r"\Asteps 3 to 3: 0 batches, 0 samples, 0 B in 0.\d s\n"
-                                        r"  nothing was left to do: the run had reached its end; more --steps let it go on\n\Z")  # fmt: skip
-
-    def test_one_is_not_called_many(self):
-        self.assertIn("steps 0 to 1: 1 batch, 8 samples, ", run("--steps", 1, "--trace", self.trace).stdout)
-        self.assertIn("1 step replayed in sequence, 8 samples: ", weir("replay", self.trace).stdout)
-        self.assertIn("1 rank, 1 step in sequence, 8 samples: ", weir("merge", self.trace).stdout)
-        self.assertIn("1 step, all equal", weir("diff", self.trace, self.trace).stdout)
+        said = run("--steps", 3, "--resume", self.checkpoint).stdout
+        self.assertRegex(said, r"\Asteps 3 to 3: 0 batches, 0 samples, 0 B in 0.\d s\n  nothing was left to do: .* let it go on\n\Z")
 
 
 class Refusals(WithFolder):
@@ -213,8 +206,7 @@ class Refusals(WithFolder):
     def test_errors_have_records(self):
         self.assert_error("INVALID_STAGE_TYPE", "--stage", "test")
         self.assert_error("CONTRACT_VIOLATION", "--policy", "fastest")
-        self.assertRegex(self.assert_error("CONTRACT_VIOLATION", "--stage", "eval")["message"],
-                         r"\Aeval and infer run one dataset at a time; name one of shop/category/test, .*, shop/spend/val\Z")
+        self.assertRegex(self.assert_error("CONTRACT_VIOLATION", "--stage", "eval")["message"], "; name one of shop/category/test, .*/val$")
         self.assert_error("CONTRACT_VIOLATION", "--workers", 5000)
         record = self.assert_error("CONTRACT_VIOLATION", "--device", "host", "--depth", 65)
         self.assertRegex(record["message"], r"\Aa depth of 65 .* 64 are the most\Z")

@@ -125,11 +125,16 @@ class Faults(FaultTest):
         self.sweep(run, copies)
 
     def test_a_batch_that_cannot_be_handed_over_is_given_by_the_next_call(self) -> None:
+        """Or by a run that resumes where this one says that it stands, also when it was closed."""
         manifest = weir.Manifest(self.changed_manifest())
+
+        def opened() -> weir.Loader:
+            return weir.Loader(self.store, manifest, dataset=TRAIN, workers=1, steps=4, epochs=1, copy=copy)
+
         for copy in False, True:
             has_failed = True
             while has_failed:
-                with weir.Loader(self.store, manifest, dataset=TRAIN, workers=1, steps=4, copy=copy) as loader:
+                with opened() as loader, opened() as other:
                     steps = [next(loader).step]
                     C.fail_memory_begin()
                     try:
@@ -138,9 +143,16 @@ class Faults(FaultTest):
                         self.failed += 1
                     finally:
                         has_failed = C.fail_memory_end()
-                    self.assertEqual(loader.step, len(steps))
-                    steps += [batch.step for batch in loader]
-                    self.assertEqual(steps, [0, 1, 2, 3])
+                    state = loader.state_dict()
+                    if not has_failed:
+                        loader.close()
+                        self.assertEqual(loader.state_dict(), state)
+                    self.assertEqual((loader.step, state["step"]), (len(steps), len(steps)))
+                    other.load_state_dict(state)
+                    rest = [batch.step for batch in other]
+                    self.assertEqual(steps + rest, [0, 1, 2, 3])
+                    if has_failed:
+                        self.assertEqual([batch.step for batch in loader], rest)
 
     def test_prefetchers(self) -> None:
         def run() -> None:
