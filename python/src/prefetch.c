@@ -10,7 +10,8 @@
  *
  * A worker runs any Python, so the last reference may go in one of the prefetcher's own workers, which cannot
  * join itself. So what workers use is the engine and not the Python object; there it is left to a thread that
- * joins the workers and frees it, and that the end of the program waits for.
+ * joins the workers and frees it, and that the end of the program waits for. The same if the garbage
+ * collector takes the object, since its thread may hold locks that the source waits for.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -38,6 +39,7 @@ typedef struct engine {
 
 typedef struct py_prefetch {
     PyObject_HEAD engine *engine; /* NULL: closed */
+    bool is_garbage;
 } py_prefetch;
 
 /* ---- Workers ----------------------------------------------------------------------------------- */
@@ -120,8 +122,10 @@ static void end_workers(engine *self) {
     self->prefetch = NULL;
 }
 
-/* Lets go of what ended workers have made. */
+/* Lets go of what ended workers have made. NULL is fine. */
 static void free_engine(engine *self) {
+    if (!self)
+        return;
     for (uint64_t i = 0; self->slots && i < self->slot_count; i++)
         Py_CLEAR(self->slots[i]);
     for (uint32_t i = 0; self->raised && i < self->worker_count; i++)
@@ -173,19 +177,17 @@ static PyObject *prefetch_await_ends(PyObject *Py_UNUSED(class), PyObject *Py_UN
     Py_RETURN_NONE;
 }
 
-/* Ends the workers, from any thread. One of them cannot wait for itself: there a thread does. What a child of
- * fork in the source drops is still in use by that call, and stays. */
+/* Ends the workers, from any thread. One of them cannot wait for itself, and the garbage collector must not:
+ * there a thread does. What a child of fork in the source drops is still in use by that call, and stays. */
 static void let_go(py_prefetch *object) {
     engine *self = object->engine;
     object->engine = NULL;
     if (!self)
         return;
-    if (self->prefetch)
-        weir_prefetch_cancel(self->prefetch);
+    weir_prefetch_cancel(self->prefetch);
     bool is_worker = working_for == self;
-    if (is_worker && self->owner == getpid())
-        (void)leave_to_a_thread(self); /* else it stays: the workers end all the same */
-    if (is_worker)
+    bool is_left = (is_worker || object->is_garbage) && self->owner == getpid() && leave_to_a_thread(self);
+    if (is_left || is_worker) /* without a thread it stays: the workers end all the same */
         return;
     PY_UNLOCKED(end_workers(self));
     free_engine(self);
@@ -213,8 +215,35 @@ static py_prefetch *self_of(PyObject *object) {
     return (py_prefetch *)object;
 }
 
+/* The garbage collector's: first it tells all garbage, then it clears what is garbage still. */
+static void finalize(PyObject *object) {
+    py_prefetch *self = self_of(object);
+    self->is_garbage = true;
+    if (self->engine)
+        weir_prefetch_cancel(self->engine->prefetch);
+}
+
+static int clear(PyObject *object) {
+    let_go(self_of(object));
+    return 0;
+}
+
+static int traverse(PyObject *object, visitproc visit, void *arg) {
+    const engine *self = self_of(object)->engine;
+    Py_VISIT(Py_TYPE(object));
+    if (!self)
+        return 0;
+    Py_VISIT(self->source);
+    for (uint64_t i = 0; i < self->slot_count; i++)
+        Py_VISIT(self->slots[i]);
+    for (uint32_t i = 0; i < self->worker_count; i++)
+        Py_VISIT(self->raised[i]);
+    return 0;
+}
+
 static void dealloc(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
     let_go(self_of(object));
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
@@ -259,9 +288,8 @@ static PyObject *prefetch_open(PyObject *class, PyObject *args) {
     py_prefetch *object =
         self_of(((allocfunc)PyType_GetSlot((PyTypeObject *)class, Py_tp_alloc))((PyTypeObject *)class, 0));
     engine *self = object ? calloc(1, sizeof *self) : NULL;
-    if (object)
-        object->engine = self;
     if (!self || !allocate_slots(self, &options)) {
+        free_engine(self);
         Py_XDECREF((PyObject *)object);
         return PyErr_NoMemory();
     }
@@ -276,8 +304,11 @@ static PyObject *prefetch_open(PyObject *class, PyObject *args) {
     options.state_size = state.size;
     weir_status status = WEIR_OK;
     PY_UNLOCKED(status = weir_prefetch_open(&self->env, &options, &self->prefetch, &error));
-    if (status == WEIR_OK)
+    if (status == WEIR_OK) {
+        object->engine = self; /* whoever finds the object before finds it closed */
         return (PyObject *)object;
+    }
+    free_engine(self);
     Py_DECREF((PyObject *)object);
     return py_raise(&error);
 }
@@ -372,6 +403,7 @@ static PyObject *prefetch_close(PyObject *object, PyObject *Py_UNUSED(nothing)) 
     py_prefetch *self = self_of(object);
     if (self->engine && !may_close(self->engine->number))
         return NULL;
+    self->is_garbage = false; /* this waits, also if a finalizer asks */
     let_go(self);
     Py_RETURN_NONE;
 }
@@ -391,11 +423,15 @@ static PyMethodDef methods[] = {
 
 static PyType_Slot slots[] = {{Py_tp_doc, "A prefetcher over a Python source; see weir.Prefetcher."},
                               {Py_tp_dealloc, dealloc},
+                              {Py_tp_finalize, finalize},
+                              {Py_tp_clear, clear},
+                              {Py_tp_traverse, traverse},
                               {Py_tp_methods, methods},
                               {0, NULL}};
 
 static PyType_Spec spec = {"weir._weir.Prefetch", sizeof(py_prefetch), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                           slots};
 
 bool py_add_prefetch(PyObject *module) {
     return py_add_type(module, NULL, &spec);

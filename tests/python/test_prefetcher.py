@@ -372,7 +372,7 @@ class Failures(unittest.TestCase):
 
 
 PROGRAM = """
-import gc, os, sys, threading, time, weir
+import gc, os, sys, threading, time, weakref, weir
 
 def is_true_soon(condition):
     until = time.monotonic() + 60
@@ -479,6 +479,55 @@ make()
 is_dropped.set()
 assert is_true_soon(lambda: threads() == before), threads()
 assert done == [0], done
+""")
+
+    def test_who_holds_both_ends_of_it_is_garbage(self) -> None:
+        """A source that is a method of what holds the prefetcher; so are the items and exceptions that nobody took."""
+        self.check("""
+class Holder:
+    def __init__(self):
+        self.items = weir.Prefetcher(self.load, length=1000, workers=4)
+
+    def load(self, epoch, position):
+        if position > 10:
+            raise KeyError(position)
+        return self
+
+def dropped():
+    holder = Holder()
+    assert next(holder.items) is holder
+    return weakref.ref(holder)
+
+gone = [dropped() for _ in range(5)]
+assert is_true_soon(lambda: gc.collect() >= 0 and not any(held() for held in gone)), "they are kept"
+assert is_true_soon(lambda: threads() == before), threads()
+assert not any(type(thing).__name__ in ("Prefetch", "Prefetcher", "KeyError") for thing in gc.get_objects())
+""")
+
+    def test_collecting_garbage_does_not_wait_for_the_source(self) -> None:
+        """It comes at any time: here when its thread holds a lock that the source waits for."""
+        self.check("""
+def source(epoch, position):
+    is_made.set()
+    with lock:
+        return position
+
+class Holder:
+    pass
+
+def make():
+    holder = Holder()
+    holder.itself = holder
+    holder.items = weir.Prefetcher(source, length=10)
+
+gc.disable()
+is_made, lock = threading.Event(), threading.Lock()
+with lock:
+    make()
+    is_made.wait()
+    assert threads() == before + 1
+    gc.collect()
+assert is_true_soon(lambda: threads() == before), threads()
 """)
 
     def test_a_program_that_ends_meanwhile_ends(self) -> None:
