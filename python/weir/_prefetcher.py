@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import base64
 import binascii
+import itertools
 import os
 import threading
 import weakref
@@ -19,6 +20,7 @@ Item = TypeVar("Item")
 Held = TypeVar("Held", covariant=True)
 
 _ENDLESS = 2**64 - 1
+_numbers = itertools.count(1)  # by which workers know whose they are
 
 
 class Indexable(Protocol[Held]):
@@ -90,9 +92,10 @@ class Prefetcher(Generic[Item]):
             raise ValueError("a source without a length is one pass that has no end: leave epochs out, or say its length")
         self.source, self.workers, self.epochs = source, workers, epochs
         self._drops, self._start = drop_remainder, start_position
+        self._number = number = next(_numbers)
         self._options = (
             call, _ENDLESS if self.length is None else self.length, epochs or 0, start_epoch, start_position, shards,
-            drop_remainder, policy, max_lead, max_skips, workers, buffer_size, shares_items,
+            drop_remainder, policy, max_lead, max_skips, workers, buffer_size, shares_items, number,
         )  # fmt: skip
         self._lock = threading.RLock()
         self._is_closed = False
@@ -152,6 +155,7 @@ class Prefetcher(Generic[Item]):
         """Resumes where a state stands, exactly. buffer_size, max_lead and max_skips may differ, and workers if the order
         does not depend on them; anything else is weir.errors.CheckpointMismatch, which says what differs, and nothing changes."""
         saved = _saved(state)
+        _weir.Prefetch._check_may_close(self._number)
         with self._lock:
             check_alone(self._is_waiting)
             if self._is_closed:
@@ -168,7 +172,9 @@ class Prefetcher(Generic[Item]):
             return self._opened()._metrics()
 
     def close(self) -> None:
-        """Ends the run: waits for the workers, who finish the items that they are at. The state stays."""
+        """Ends the run: waits for the workers, who finish the items that they are at. The state stays. A source cannot close its
+        own prefetcher (RuntimeError)."""
+        _weir.Prefetch._check_may_close(self._number)
         self._is_closed = True
         run = self._run
         if run is not None and self._owner == os.getpid():
@@ -218,6 +224,7 @@ def _close_all() -> None:
     for prefetcher in list(_prefetchers):
         if prefetcher._owner == os.getpid():
             prefetcher.close()
+    _weir.Prefetch._await_ends()
 
 
 def _renew_locks() -> None:

@@ -371,6 +371,201 @@ class Failures(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (7, b""))
 
 
+PROGRAM = """
+import gc, os, sys, threading, time, weakref, weir
+
+def is_true_soon(condition):
+    until = time.monotonic() + 60
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.001)
+    return condition()
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+before = threads()
+"""
+
+
+class WithinTheSource(unittest.TestCase):
+    """A worker that ends its own prefetcher cannot wait for itself. Programs of their own: they crashed."""
+
+    def check(self, code: str, said: str = "") -> None:
+        environment = {**os.environ, "PYTHONPATH": str(Path(weir.__file__).parents[1])}
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM + code], env=environment, check=False, timeout=100, capture_output=True)
+        self.assertEqual((done.returncode, done.stdout.decode(), done.stderr), (0, said, b""))
+
+    def test_it_cannot_be_closed(self) -> None:
+        for call in "p.close()", "p.load_state_dict(state)":
+            with self.subTest(call):
+                self.check(f"""
+def source(epoch, position):
+    if position == 2 and is_first:
+        is_first.pop()
+        {call}
+    return position
+
+is_first = [True]
+p = weir.Prefetcher(lambda epoch, position: source(epoch, position), length=5, workers=2, buffer_size=1)
+state = p.state_dict()
+assert [next(p), next(p)] == [0, 1]
+try:
+    next(p)
+    sys.exit("nothing was raised")
+except RuntimeError as error:
+    print(error)
+assert list(p) == [2, 3, 4]
+p.close()
+assert is_true_soon(lambda: threads() == before)
+""", "a source cannot close its own prefetcher; raise an exception instead\n")
+
+    def test_it_cannot_be_closed_while_another_thread_closes_it(self) -> None:
+        self.check("""
+def source(epoch, position):
+    is_begun.set()
+    assert is_true_soon(lambda: is_named.is_set() and p._run is None)
+    try:
+        p.close()
+    except RuntimeError as error:
+        print(error)
+
+is_begun, is_named = threading.Event(), threading.Event()
+p = weir.Prefetcher(source, length=1)
+is_named.set()
+is_begun.wait()
+p.close()
+assert is_true_soon(lambda: threads() == before)
+""", "a source cannot close its own prefetcher; raise an exception instead\n")
+
+    def test_another_may_be_closed(self) -> None:
+        self.check("""
+def source(epoch, position):
+    with weir.Prefetcher(number, length=5) as others:
+        return next(others) + position
+
+def number(epoch, position):
+    return position
+
+with weir.Prefetcher(source, length=5, workers=2) as p:
+    assert list(p) == [0, 1, 2, 3, 4]
+assert is_true_soon(lambda: threads() == before)
+""")
+
+    def test_the_last_reference_may_go(self) -> None:
+        """By hand; by the garbage collector; with what the worker's thread keeps, when that ends."""
+        for length, last in ((10, "held.clear()"), (10, "gc.collect()"), (1, "local.held = held.pop()")):
+            with self.subTest(last):
+                self.check(f"""
+def source(epoch, position):
+    is_dropped.wait()
+    {last}
+    done.append(position)
+    return bytearray(10)
+
+class Holder:
+    pass
+
+def make():
+    holder = Holder()
+    holder.itself = holder
+    holder.items = weir.Prefetcher(source, length={length})
+    if {last!r} != "gc.collect()":
+        held.append(holder.items)
+        holder.itself = None
+
+gc.disable()
+is_dropped, local, held, done = threading.Event(), threading.local(), [], []
+make()
+is_dropped.set()
+assert is_true_soon(lambda: threads() == before), threads()
+assert done == [0], done
+""")
+
+    def test_who_holds_both_ends_of_it_is_garbage(self) -> None:
+        """A source that is a method of what holds the prefetcher; so are the items and exceptions that nobody took."""
+        self.check("""
+class Holder:
+    def __init__(self):
+        self.items = weir.Prefetcher(self.load, length=1000, workers=4)
+
+    def load(self, epoch, position):
+        if position > 10:
+            raise KeyError(position)
+        return self
+
+def dropped():
+    holder = Holder()
+    assert next(holder.items) is holder
+    return weakref.ref(holder)
+
+gone = [dropped() for _ in range(5)]
+assert is_true_soon(lambda: gc.collect() >= 0 and not any(held() for held in gone)), "they are kept"
+assert is_true_soon(lambda: threads() == before), threads()
+assert not any(type(thing).__name__ in ("Prefetch", "Prefetcher", "KeyError") for thing in gc.get_objects())
+""")
+
+    def test_collecting_garbage_does_not_wait_for_the_source(self) -> None:
+        """It comes at any time: here when its thread holds a lock that the source waits for."""
+        self.check("""
+def source(epoch, position):
+    is_made.set()
+    with lock:
+        return position
+
+class Holder:
+    pass
+
+def make():
+    holder = Holder()
+    holder.itself = holder
+    holder.items = weir.Prefetcher(source, length=10)
+
+gc.disable()
+is_made, lock = threading.Event(), threading.Lock()
+with lock:
+    make()
+    is_made.wait()
+    assert threads() == before + 1
+    gc.collect()
+assert is_true_soon(lambda: threads() == before), threads()
+""")
+
+    def test_a_program_that_ends_meanwhile_ends(self) -> None:
+        """And the worker, which is at its item, does not go on in an interpreter that has ended."""
+        self.check("""
+def source(epoch, position):
+    is_held.wait()
+    held.clear()
+    is_dropped.set()
+    time.sleep(0.3)
+    print("made", flush=True)
+
+is_held, is_dropped, held = threading.Event(), threading.Event(), []
+held.append(weir.Prefetcher(source, length=10))
+is_held.set()
+is_dropped.wait()
+""", "made\n")
+
+    def test_a_child_of_fork_may_drop_it(self) -> None:
+        self.check("""
+def source(epoch, position):
+    is_held.wait()
+    child = os.fork()
+    if child == 0:
+        held.clear()
+        os._exit(7)
+    statuses.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+is_held, statuses, held = threading.Event(), [], []
+held.append(weir.Prefetcher(source, length=1))
+is_held.set()
+next(held[0])
+assert statuses == [7], statuses
+held.clear()
+assert is_true_soon(lambda: threads() == before)
+""")
+
+
 class Threads(unittest.TestCase):
     def test_what_is_kept_per_thread_stays(self) -> None:
         """A connection per thread is opened once per worker, not once per item."""
