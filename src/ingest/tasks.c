@@ -199,6 +199,7 @@ static weir_status read_seed(seed_reader *r, const weir_ingest__value *cells, we
         if (is_null && is_link)
             return refuse(r, "the query gives a pair whose observation time is null, in column ",
                           described->observation_time_column, error);
+        task->row_timed += is_null && seed.time != INT64_MAX;
         task->early += seed.time < since;
         if (seed.time < since && described->before_anchor == WEIR_BEFORE_ANCHOR_MOVE)
             seed.time = since;
