@@ -203,6 +203,23 @@ class Report(unittest.TestCase):
         self.assertEqual(self.of_code(report, "seeds_without_time") + self.of_code(report, "observation_from_row", "notes"), [])
         self.assertEqual(self.of_code(self.ingest_many(self.many(), cell, True), "seeds_without_time"), [])
 
+    def test_targets_that_are_not_finite(self):
+        """As values of a column they count as null, and are told; of a query's rows only those that become seeds."""
+        half = {"query": "SELECT id, CASE WHEN id % 2 THEN 9e999 ELSE y END AS y FROM c", "kind": "derived"}
+        source = self.many(100)
+        said = "50 targets of task q are not finite: they count as null"
+        report = self.ingest_many(source, half, True)
+        self.assertEqual(self.of_code(report, "targets_not_finite", "notes"), [said])
+        self.assertEqual(report["not_finite"], 50)
+        self.assertEqual(sum(split["nulls"] for split in report["report"]["tasks"][0]["splits"].values()), 50)
+        self.assertIn(f"  note: {said}\n", self.ingest_many(source, half, True, ()))
+        one = {**half, "query": "SELECT id, iif(id = 7, 'nan', y) AS y FROM c UNION ALL SELECT id + 1000, '-inf' FROM c WHERE id < 5"}
+        self.assertEqual(self.of_code(self.ingest_many(source, one, True), "targets_not_finite", "notes"),
+                         ["1 target of task q is not finite: it counts as null"])
+        cell = {"query": "SELECT id, 9e999 AS y FROM c"}
+        report = self.ingest_many(source, cell, True)
+        self.assertEqual((report["not_finite"], report["notes"]), (0, []), "the target of a cell task is its column")
+
     def test_leaks(self):
         columns = {**SCHEMA["tables"]["orders"]["columns"], "status": {"stype": "categorical"}}
         report = self.ingest(tables={"orders": {**SCHEMA["tables"]["orders"], "columns": columns}})
