@@ -117,6 +117,10 @@ class Report(unittest.TestCase):
     def test_splits(self):
         self.assertEqual(self.codes({**LATE, "split": {**TEMPORAL, "test": "2031-01-01"}}), ["empty_split"])
         self.assertEqual(self.codes({**LATE, "split": {**TEMPORAL, "val": "2022-06-01"}}), ["val_after_test", "empty_split"])
+        late = {**TEMPORAL, "val": "2025-01-01", "test": "2025-02-01"}
+        for label, code in (("1.5", "constant_label"), ("NULL", "no_labels")):
+            same = {**LATE, "query": f"SELECT id, {label} AS late FROM orders", "target_stype": "numerical", "kind": "derived", "split": late}
+            self.assertEqual(self.codes(same), [code, "empty_split", "empty_split"])
         grown = "SELECT id, late AND ordered_at > '2021-09-01' AS late FROM orders"
         self.assertEqual(self.codes({**LATE, "query": grown}), ["one_class_split"])
 
