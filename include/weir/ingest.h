@@ -118,8 +118,8 @@ typedef struct weir_ingest_report {
     uint32_t tables;
     uint64_t rows;
     uint64_t edges;
-    uint64_t dangling; /* foreign keys without a match */
-    uint64_t not_finite;
+    uint64_t dangling;   /* foreign keys without a match */
+    uint64_t not_finite; /* values of columns, and targets of derived tasks, that count as null for that */
     uint64_t seeds;
     uint64_t dropped_seeds; /* anchor keys without a row */
     uint64_t texts;

@@ -354,7 +354,9 @@ typedef struct weir_ingest__task {
     uint64_t seed_count;
     uint64_t split_start[WEIR_SPLITS + 1];
     uint64_t dropped;
-    uint64_t early;                                 /* seeds that were observed before their anchor */
+    uint64_t early;      /* seeds that were observed before their anchor */
+    uint64_t row_timed;  /* … whose own time is null, and which are observed at that of their row */
+    uint64_t not_finite; /* targets, which count as null */
     weir_ingest__unsaid unsaid_time, unsaid_target; /* integers whose unit nobody said */
     uint32_t *rows;                                 /* split after split */
     int64_t *times;                                 /* or NULL */

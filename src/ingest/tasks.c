@@ -20,7 +20,7 @@ typedef struct raw_seed {
         int64_t integer; /* microseconds, 0 or 1, a number in `categories`, or a destination's place */
     };
     uint32_t row; /* in the anchor table */
-    bool is_null;
+    bool is_null, is_not_finite;
     uint8_t split;
 } raw_seed;
 
@@ -100,6 +100,7 @@ static weir_status read_target(seed_reader *r, const weir_ingest__value *value, 
     if (fit == WEIR_INGEST__UNFIT)
         return refuse_value(r, described->target_column, value, "does not fit the target's type", error);
     seed->is_null = fit != WEIR_INGEST__FITS;
+    seed->is_not_finite = fit == WEIR_INGEST__NOT_FINITE;
     if (seed->is_null)
         seed->integer = 0;
     return WEIR_OK;
@@ -199,6 +200,7 @@ static weir_status read_seed(seed_reader *r, const weir_ingest__value *cells, we
         if (is_null && is_link)
             return refuse(r, "the query gives a pair whose observation time is null, in column ",
                           described->observation_time_column, error);
+        task->row_timed += is_null && seed.time != INT64_MAX;
         task->early += seed.time < since;
         if (seed.time < since && described->before_anchor == WEIR_BEFORE_ANCHOR_MOVE)
             seed.time = since;
@@ -506,6 +508,7 @@ static weir_status describe_targets(seed_reader *r, weir_error *error) {
     if (weir_value_of(r->schema->target_stype) != WEIR_VALUE_NUMBER)
         return WEIR_OK;
     for (uint64_t i = 0; i < r->count; i++) {
+        task->not_finite += r->seeds[i].is_not_finite;
         bool is_counted = !r->schema->has_train_statistics || r->seeds[i].split == WEIR_TRAIN;
         task->numbers[i] = r->seeds[i].is_null || !is_counted ? NAN : r->seeds[i].number;
     }
@@ -609,6 +612,14 @@ static weir_status check_units(weir_ingest__context *context, const weir_ingest_
     return WEIR_OK;
 }
 
+static void note_targets(weir_ingest__context *context, const weir_ingest__task *task) {
+    bool is_one = task->not_finite == 1;
+    if (task->not_finite > 0)
+        weir_ingest__note(context, "targets_not_finite", "%llu target%s of task %s %s not finite: %s null",
+                          (unsigned long long)task->not_finite, is_one ? "" : "s", task->plan->schema->name,
+                          is_one ? "is" : "are", is_one ? "it counts as" : "they count as");
+}
+
 weir_status weir_ingest__make_tasks(weir_ingest__context *context, const weir_ingest__linked *linked,
                                     weir_ingest__tasks *out, weir_error *error) {
     const weir_ingest__plan *plan = linked->plan;
@@ -632,8 +643,10 @@ weir_status weir_ingest__make_tasks(weir_ingest__context *context, const weir_in
             weir_ingest__for_each(context, context->session_count, plan->task_count, run_task, &work, error);
     for (uint32_t t = 0; t < plan->table_count; t++)
         weir_ingest__key_index_release(&work.indexes[t]);
-    for (uint32_t i = 0; i < plan->task_count && status == WEIR_OK; i++)
+    for (uint32_t i = 0; i < plan->task_count && status == WEIR_OK; i++) {
+        note_targets(context, &out->list[i]);
         status = check_units(context, &out->list[i], error);
+    }
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* Warnings about times (docs/spec, Warnings): what a seed sees too early, or not at all, because a table has
- * no time, a row has none, a seed is observed before its anchor, or statistics go beyond the train split. */
+ * no time, a row or a seed has none, a seed is observed before its anchor, or statistics go beyond the train
+ * split. */
 #include <stdio.h>
 #include <string.h>
 
@@ -178,6 +179,74 @@ static void warn_of_statistics(weir_ingest__context *context, const weir_ingest_
         (unsigned long long)later, plan->tasks[task].schema->name, time);
 }
 
+/* How many seeds of each split see everything; what the sum is. */
+static uint64_t count_timeless(const weir_ingest__tasks *tasks, uint32_t number, uint64_t out[WEIR_SPLITS]) {
+    const weir_ingest__task *task = &tasks->list[number];
+    uint64_t total = 0;
+    for (int split = 0; split < WEIR_SPLITS; split++) {
+        out[split] = 0;
+        for (uint64_t i = task->split_start[split]; i < task->split_start[split + 1]; i++)
+            out[split] += weir_ingest__seed_time(tasks, number, i) == INT64_MAX;
+        total += out[split];
+    }
+    return total;
+}
+
+/* Such as "67 of the 99 of test". */
+static void describe_splits(const weir_ingest__task *task, const uint64_t counts[WEIR_SPLITS], char *out,
+                            size_t size) {
+    size_t used = 0;
+    for (int split = 0; split < WEIR_SPLITS && used < size; split++) {
+        unsigned long long count = counts[split];
+        unsigned long long seeds = task->split_start[split + 1] - task->split_start[split];
+        const char *name = weir_split_name((weir_split)split), *before = used ? ", " : "";
+        int length = 0;
+        if (count > 0 && count == seeds)
+            length = snprintf(out + used, size - used, "%sall %llu of %s", before, count, name);
+        else if (count > 0)
+            length =
+                snprintf(out + used, size - used, "%s%llu of the %llu of %s", before, count, seeds, name);
+        used += (size_t)length;
+    }
+}
+
+/* Seeds without a time, of a task that has times: of its own, or those of its anchor's rows. That a task has
+ * none at all is what somebody chose. */
+static void warn_of_seeds(weir_ingest__context *context, const weir_ingest__tasks *tasks, uint32_t number) {
+    const weir_ingest__task *task = &tasks->list[number];
+    const weir_ingest__schema_task *schema = task->plan->schema;
+    const char *column = schema->observation_time_column, *anchor = schema->anchor_table;
+    bool is_timed = has_time(&tasks->plan->tables[task->plan->anchor_table]);
+    uint64_t counts[WEIR_SPLITS];
+    char splits[200];
+    static const char advice[] =
+        "they see every row, also those that came after; give them one, or leave them "
+        "out in the query (WHERE … IS NOT NULL)";
+    if (task->row_timed > 0)
+        weir_ingest__note(
+            context, "observation_from_row",
+            "%llu of %llu seeds of task %s have no time in column %s of the query (it is null): "
+            "they are observed at the time of their row of %s",
+            (unsigned long long)task->row_timed, (unsigned long long)task->seed_count, schema->name, column,
+            anchor);
+    uint64_t count = column || is_timed ? count_timeless(tasks, number, counts) : 0;
+    if (count == 0)
+        return;
+    describe_splits(task, counts, splits, sizeof splits);
+    if (column)
+        weir_ingest__warn(context, "seeds_without_time", NULL, NULL, schema->name,
+                          "%llu of %llu seeds of task %s (%s) have no observation time: column %s of the "
+                          "query is null%s; %s",
+                          (unsigned long long)count, (unsigned long long)task->seed_count, schema->name,
+                          splits, column, is_timed ? ", and their row has no time" : "", advice);
+    else
+        weir_ingest__warn(
+            context, "seeds_without_time", NULL, NULL, schema->name,
+            "%llu of %llu seeds of task %s (%s) have no observation time: their row of %s has none; %s",
+            (unsigned long long)count, (unsigned long long)task->seed_count, schema->name, splits, anchor,
+            advice);
+}
+
 weir_status weir_ingest__warn_of_times(weir_ingest__context *context, const weir_ingest__tasks *tasks,
                                        const weir_ingest__statistics *statistics, weir_error *error) {
     const weir_ingest__plan *plan = tasks->plan;
@@ -211,6 +280,7 @@ weir_status weir_ingest__warn_of_times(weir_ingest__context *context, const weir
                 "or \"move\" (observe it when it exists)",
                 (unsigned long long)task->early, (unsigned long long)task->seed_count, schema->name,
                 schema->anchor_table);
+        warn_of_seeds(context, tasks, i);
     }
     if (!weir_ingest__like_is_open(plan->like) && !statistics->has_until)
         warn_of_statistics(context, tasks);

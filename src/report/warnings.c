@@ -90,8 +90,9 @@ static bool is_constant(const weir_report_task *task, uint64_t *count) {
     return !is_first && is_same;
 }
 
+/* is_told: that the labels of all splits are the same, or null. */
 static void warn_of_splits(weir_report__work *work, const weir_task *of, const weir_report_task *task,
-                           subject about) {
+                           bool is_told, subject about) {
     for (int split = 0; split < WEIR_SPLITS; split++) {
         const weir_report_labels *labels = &task->splits[split];
         const char *name = weir_split_name((weir_split)split);
@@ -100,13 +101,28 @@ static void warn_of_splits(weir_report__work *work, const weir_task *of, const w
                  "the %s split of task %s is empty; move the boundaries of the split, or choose another "
                  "method",
                  name, of->name);
-        else if (weir_report__has_classes(of->stype) && labels->classes < 2 && !of->link.is_link)
+        else if (!is_told && weir_report__has_classes(of->stype) && labels->classes < 2 && !of->link.is_link)
             warn(work, "one_class_split", about,
                  "all %" PRIu64
                  " labels of the %s split of task %s are the same: nothing can be learned or measured "
                  "there",
                  labels_of(labels), name, of->name);
     }
+}
+
+static void warn_of_labels(weir_report__work *work, const weir_task *of, const weir_report_task *task,
+                           subject about) {
+    uint64_t nulls = 0, labels = 0;
+    for (int split = 0; split < WEIR_SPLITS; split++)
+        nulls += task->splits[split].nulls;
+    bool has_none = nulls == of->seed_count;
+    bool is_same = !has_none && !of->link.is_link && is_constant(task, &labels);
+    if (has_none)
+        warn(work, "no_labels", about, "all labels of task %s are null", of->name);
+    if (is_same)
+        warn(work, "constant_label", about, "all %" PRIu64 " labels of task %s are the same: check the query",
+             labels, of->name);
+    warn_of_splits(work, of, task, has_none || is_same, about);
 }
 
 /* Whether foreign keys that the task shows lead to or from its anchor table. */
@@ -123,7 +139,6 @@ static bool has_edges(const weir_report__work *work, const weir_task *task) {
 static void warn_of_task(weir_report__work *work, const weir_report_task *task) {
     const weir_task *of = &work->info->tasks[task->task];
     subject about = {.task = of->name};
-    uint64_t labels;
     if (of->seed_count == 0) {
         warn(work, "no_seeds", about,
              of->dropped > 0 ? "none of the rows that the query of task %s gives has an anchor row"
@@ -135,16 +150,7 @@ static void warn_of_task(weir_report__work *work, const weir_report_task *task) 
         warn(work, "dropped_seeds", about,
              "%.0f %% of the rows of the query of task %s have no anchor row, and are left out",
              percent(of->dropped, of->dropped + of->seed_count), of->name);
-    uint64_t nulls = 0;
-    for (int split = 0; split < WEIR_SPLITS; split++)
-        nulls += task->splits[split].nulls;
-    if (nulls == of->seed_count)
-        warn(work, "no_labels", about, "all labels of task %s are null", of->name);
-    else if (!of->link.is_link && is_constant(task, &labels))
-        warn(work, "constant_label", about, "all %" PRIu64 " labels of task %s are the same: check the query",
-             labels, of->name);
-    else
-        warn_of_splits(work, of, task, about);
+    warn_of_labels(work, of, task, about);
     if (percent(of->link.late, of->link.late + of->seed_count) > 10)
         warn(work, "late_destinations", about,
              "%.0f %% of the pairs of task %s are left out, because their destination came after the "

@@ -117,6 +117,10 @@ class Report(unittest.TestCase):
     def test_splits(self):
         self.assertEqual(self.codes({**LATE, "split": {**TEMPORAL, "test": "2031-01-01"}}), ["empty_split"])
         self.assertEqual(self.codes({**LATE, "split": {**TEMPORAL, "val": "2022-06-01"}}), ["val_after_test", "empty_split"])
+        late = {**TEMPORAL, "val": "2025-01-01", "test": "2025-02-01"}
+        for label, code in (("1.5", "constant_label"), ("NULL", "no_labels")):
+            same = {**LATE, "query": f"SELECT id, {label} AS late FROM orders", "target_stype": "numerical", "kind": "derived", "split": late}
+            self.assertEqual(self.codes(same), [code, "empty_split", "empty_split"])
         grown = "SELECT id, late AND ordered_at > '2021-09-01' AS late FROM orders"
         self.assertEqual(self.codes({**LATE, "query": grown}), ["one_class_split"])
 
@@ -128,6 +132,97 @@ class Report(unittest.TestCase):
         self.assertNotIn("unit_not_given", self.codes({**AGAIN, "query": integers, "unit": "s"}))
         refused = self.ingest({**AGAIN, "query": integers.replace("1622505600", "20210601")}, check=False)
         self.assertIn('"format": "%Y%m%d"', refused["error"]["message"])
+
+    def many(self, rows=200, nulls=0, targets=None):
+        """A table of a row a day, of which the last `nulls` have no time, and a history of each."""
+        source = self.folder / "many.sqlite"
+        source.unlink(missing_ok=True)
+        with scratch_database(source) as database:
+            database.executescript("""
+                CREATE TABLE c (id INTEGER PRIMARY KEY, at TEXT, city TEXT, y REAL);
+                CREATE TABLE o (oid INTEGER PRIMARY KEY, id INTEGER REFERENCES c, at TEXT, amount REAL);""")
+            for i in range(rows):
+                at = f"2024-{i // 28 + 1:02}-{i % 28 + 1:02}" if i < rows - nulls else None
+                database.execute("INSERT INTO c VALUES (?, ?, ?, ?)", (i, at, "Oslo" if i % 3 else "Lima", i * 7 % 11))
+            for i in range(500):
+                database.execute("INSERT INTO o VALUES (?, ?, ?, ?)", (i, i % rows, f"2024-0{i // 84 + 1}-{i // 3 % 28 + 1:02}", i % 13))
+        database.close()
+        return source
+
+    def ingest_many(self, source, task, is_timed, options=("--json",)):
+        """The report, or what is printed, of a task about such a table."""
+        timed = {"temporal_column": "at"} if is_timed else {}
+        schema = {"name": "many", "statistics_until": "2025-01-01", "tasks": {"q": {"anchor_table": "c", "anchor_key": "id",
+                  "target_column": "y", "target_stype": "numerical", **task}}, "tables": {
+                      "c": {"primary_key": "id", **timed, "columns": {
+                          "at": {"stype": "timestamp"}, "city": {"stype": "categorical"}, "y": {"stype": "numerical"}}},
+                      "o": {"primary_key": "oid", "temporal_column": "at", "columns": {
+                          "id": {"stype": "identifier", "foreign_key": "c.id"}, "at": {"stype": "timestamp"},
+                          "amount": {"stype": "numerical"}}}}}  # fmt: skip
+        path = self.folder / "many.json"
+        path.write_text(json.dumps(schema))
+        said = weir("ingest", source, "--schema", path, "-o", self.folder / "many.weir", *options).stdout
+        return json.loads(said) if "--json" in options else said
+
+    def of_code(self, report, code, kind="warnings"):
+        return [said["message"] for said in report[kind] if said["code"] == code]
+
+    def test_seeds_without_a_time(self):
+        """A typo in the time of a query makes it null: its seeds see everything, also what the target sums up."""
+        typo = {"query": """SELECT id, date('2024-01-01', '+3 mnths') AS w,
+            (SELECT sum(amount) FROM o WHERE o.id = c.id AND o.at > '2024-04-01') AS y FROM c""", "observation_time_column": "w"}
+        source = self.many(50)
+        report = self.ingest_many(source, typo, False)
+        (said,) = self.of_code(report, "seeds_without_time")
+        self.assertRegex(said, r"^50 of 50 seeds of task q \(all \d+ of train, all \d+ of val, all \d+ of test\) have no observation "
+                         "time: column w of the query is null; they see every row, also those that came after")
+        self.assertIn("IS NOT NULL", said)
+        self.assertEqual([warning["task"] for warning in report["warnings"] if warning["code"] == "seeds_without_time"], ["q"])
+        self.assertIn("(seeds_without_time)", self.ingest_many(source, typo, False, ()))
+        some = {**typo, "query": typo["query"].replace("date('2024-01-01', '+3 mnths')", "iif(id < 30, '2024-04-01', NULL)")}
+        (said,) = self.of_code(self.ingest_many(source, some, False), "seeds_without_time")
+        self.assertIn("20 of 50 seeds of task q (", said)
+        right = {**typo, "query": typo["query"].replace("mnths", "months")}
+        timeless = {key: value for key, value in right.items() if key != "observation_time_column"}
+        for task in (right, timeless):
+            self.assertEqual(self.of_code(self.ingest_many(source, task, False), "seeds_without_time"), [])
+
+    def test_rows_without_a_time_as_seeds(self):
+        """A split by time puts them into its last part."""
+        cell = {"query": "SELECT id, y FROM c", "split": {"method": "temporal", "val": "2024-03-20", "test": "2024-04-20"}}
+        source = self.many(nulls=67)
+        for task in (cell, {**cell, "kind": "derived"}):
+            (said,) = self.of_code(self.ingest_many(source, task, True), "seeds_without_time")
+            self.assertRegex(said, r"^67 of 200 seeds of task q \(67 of the 9\d of test\) have no observation time: their row of c has none;")
+        both = {**cell, "query": "SELECT id, y, NULL AS w FROM c", "observation_time_column": "w", "kind": "derived"}
+        report = self.ingest_many(source, both, True)
+        (said,) = self.of_code(report, "seeds_without_time")
+        self.assertIn("column w of the query is null, and their row has no time;", said)
+        self.assertEqual(self.of_code(report, "observation_from_row", "notes"), [
+            "133 of 200 seeds of task q have no time in column w of the query (it is null): they are observed at the time of "
+            "their row of c"])
+        self.assertIn("  note: 133 of 200 seeds of task q have no time", self.ingest_many(source, both, True, ()))
+        known = {**both, "query": "SELECT id, y, '2024-09-01' AS w FROM c"}
+        report = self.ingest_many(source, known, True)
+        self.assertEqual(self.of_code(report, "seeds_without_time") + self.of_code(report, "observation_from_row", "notes"), [])
+        self.assertEqual(self.of_code(self.ingest_many(self.many(), cell, True), "seeds_without_time"), [])
+
+    def test_targets_that_are_not_finite(self):
+        """As values of a column they count as null, and are told; of a query's rows only those that become seeds."""
+        half = {"query": "SELECT id, CASE WHEN id % 2 THEN 9e999 ELSE y END AS y FROM c", "kind": "derived"}
+        source = self.many(100)
+        said = "50 targets of task q are not finite: they count as null"
+        report = self.ingest_many(source, half, True)
+        self.assertEqual(self.of_code(report, "targets_not_finite", "notes"), [said])
+        self.assertEqual(report["not_finite"], 50)
+        self.assertEqual(sum(split["nulls"] for split in report["report"]["tasks"][0]["splits"].values()), 50)
+        self.assertIn(f"  note: {said}\n", self.ingest_many(source, half, True, ()))
+        one = {**half, "query": "SELECT id, iif(id = 7, 'nan', y) AS y FROM c UNION ALL SELECT id + 1000, '-inf' FROM c WHERE id < 5"}
+        self.assertEqual(self.of_code(self.ingest_many(source, one, True), "targets_not_finite", "notes"),
+                         ["1 target of task q is not finite: it counts as null"])
+        cell = {"query": "SELECT id, 9e999 AS y FROM c"}
+        report = self.ingest_many(source, cell, True)
+        self.assertEqual((report["not_finite"], report["notes"]), (0, []), "the target of a cell task is its column")
 
     def test_leaks(self):
         columns = {**SCHEMA["tables"]["orders"]["columns"], "status": {"stype": "categorical"}}
