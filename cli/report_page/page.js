@@ -15,6 +15,9 @@ function drawHead() {
                                            element("span", "", `weir ${data.version}`));
 }
 
+// What lets a model see what it should not.
+const LEAKS = new Set(["leak_suspect", "seeds_without_time", "table_without_time"]);
+
 function drawWarnings() {
   const section = document.getElementById("warnings");
   const list = section.querySelector("ul");
@@ -22,7 +25,7 @@ function drawWarnings() {
   section.querySelector("h2").textContent =
     data.warnings.length ? count(data.warnings.length, "warning") : "No warnings";
   for (const warning of data.warnings) {
-    const item = element("li", warning.code === "leak_suspect" || warning.code === "table_without_time" ? "leak" : "");
+    const item = element("li", LEAKS.has(warning.code) ? "leak" : "");
     item.append(element("span", "code", warning.code), element("span", "message", warning.message));
     list.append(item);
   }

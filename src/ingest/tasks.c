@@ -97,8 +97,12 @@ static weir_status read_target(seed_reader *r, const weir_ingest__value *value, 
         seed->number = target.number;
     else
         seed->integer = target.integer;
-    if (fit == WEIR_INGEST__UNFIT)
-        return refuse_value(r, described->target_column, value, "does not fit the target's type", error);
+    if (fit == WEIR_INGEST__UNFIT) {
+        char what[120];
+        snprintf(what, sizeof what, "is not %s, the target_stype; let the query make it so, or NULL",
+                 weir_stype_name(described->target_stype));
+        return refuse_value(r, described->target_column, value, what, error);
+    }
     seed->is_null = fit != WEIR_INGEST__FITS;
     seed->is_not_finite = fit == WEIR_INGEST__NOT_FINITE;
     if (seed->is_null)

@@ -133,6 +133,17 @@ class Messages(unittest.TestCase):
             self.refuse(("ingest", "a.sqlite", "--schema", "s.json", "-o", "x.weir"), f"weir: {code}: ",
                         "$.tasks.a.target_stype must be one of numerical, timestamp, boolean, categorical\n")  # fmt: skip
 
+    def test_a_target_that_is_not_of_its_type(self) -> None:
+        with contextlib.closing(scratch_database(self.folder / "a.sqlite")) as connection:
+            connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+            connection.execute("INSERT INTO t VALUES (7)")
+            connection.commit()
+        tables = {"t": {"primary_key": "id", "columns": {"id": {"stype": "identifier"}}}}
+        task = {"query": "SELECT id, '7,5' AS y FROM t", "anchor_table": "t", "anchor_key": "id", "target_column": "y", "target_stype": "numerical"}
+        (self.folder / "s.json").write_text(json.dumps({"name": "s", "tables": tables, "tasks": {"a": task}}))
+        self.refuse(("ingest", "a.sqlite", "--schema", "s.json", "-o", "x.weir"),
+                    "task a: column y: '7,5' is not numerical, the target_stype; let the query make it so, or NULL")  # fmt: skip
+
     def test_names_of_data_are_shown_without_control_characters(self) -> None:
         with contextlib.closing(scratch_database(self.folder / "a.sqlite")) as connection:
             long = "c" * 254 + "\x9b"  # where a piece of a long text ends
