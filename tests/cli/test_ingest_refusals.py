@@ -1,6 +1,7 @@
 """What weir ingest and weir schema refuse, with messages that name the file and what to do; and numbers that
 other readers of JSON cannot hold."""
 
+import itertools
 import json
 import os
 import shutil
@@ -91,6 +92,26 @@ class Refusals(unittest.TestCase):
         self.write_schema(tasks={"k": {**TASK, "query": "SELECT id, x, 0 AS at FROM t", "weight_column": "w"}})
         error = self.error(self.weir("ingest", "src.sqlite", "--schema", "s.json", "--json"))
         self.assertEqual((error["code_id"], error["message"]), ("TASK_INVALID", "task k: the query has no column w"))
+
+    def test_a_column_that_a_task_names_is_there_once(self):
+        names = {"target_column": "x", "observation_time_column": "at", "weight_column": "w", "label_known_column": "told",
+                 "split": {"method": "column", "column": "part"}}
+        plain = "SELECT id, x, '2019-01-01' AS at, 1 AS w, '2019-02-01' AS told, 'train' AS part FROM t"
+        twice = (("id", "SELECT *, 7 AS id FROM ({})"), ("x", "SELECT 0 AS x, * FROM ({})"), ("at", "SELECT *, 0 AS at FROM ({})"),
+                 ("w", "SELECT 9 AS w, * FROM ({})"), ("told", "SELECT *, NULL AS told FROM ({})"),
+                 ("part", "SELECT 'val' AS part, * FROM ({})"), (None, "SELECT *, 1 AS other, 2 AS other FROM ({})"))
+        (self.folder / "files").mkdir()
+        (self.folder / "files" / "t.csv").write_text("id,x\n1,2.5\n2,3\n")
+        for source, (column, query) in itertools.product(("src.sqlite", "files"), twice):
+            self.write_schema(tasks={"k": {**TASK, **names, "kind": "derived", "query": query.format(plain)}})
+            done = self.weir("ingest", source, "--schema", "s.json", "--json")
+            with self.subTest(source=source, column=column):
+                if column is None:
+                    self.assertEqual(done.returncode, 0, done.stdout)
+                    continue
+                error = self.error(done)
+                self.assertEqual((error["code_id"], error["message"]), (
+                    "TASK_INVALID", f"task k: the query gives 2 columns that are called {column}; give each a name of its own with AS"))
 
     def test_a_label_has_one_time(self):
         query = "SELECT id, x, '2019-01-01' AS at, 'soon' AS told FROM t"
