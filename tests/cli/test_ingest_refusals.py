@@ -113,6 +113,40 @@ class Refusals(unittest.TestCase):
                 self.assertEqual((error["code_id"], error["message"]), (
                     "TASK_INVALID", f"task k: the query gives 2 columns that are called {column}; give each a name of its own with AS"))
 
+    def test_a_name_in_double_quotes_is_no_text(self):
+        (self.folder / "files").mkdir()
+        (self.folder / "files" / "t.csv").write_text("id,x\n1,2.5\n2,3\n")
+        for source in ("src.sqlite", "files"):
+            for name, is_refused in (("xx", True), ("x", False)):
+                query = f"SELECT id, x, '2019-01-01' AS at FROM t WHERE \"{name}\" <> 'closed'"
+                self.write_schema(tasks={"k": {**TASK, "query": query}})
+                done = self.weir("ingest", source, "--schema", "s.json", "--json")
+                with self.subTest(source=source, name=name):
+                    if not is_refused:
+                        self.assertEqual(done.returncode, 0, done.stdout)
+                        continue
+                    error = self.error(done)
+                    self.assertEqual(error["code_id"], "TASK_INVALID")
+                    self.assertRegex(error["message"], r'\Atask k: the query failed: .*: no such column: "?xx')
+
+    def test_a_view_with_a_text_in_double_quotes(self):
+        with scratch_database(self.folder / "old.sqlite") as db:
+            db.executescript(
+                'CREATE TABLE t (id INTEGER PRIMARY KEY, x REAL, s TEXT, g TEXT AS (s || "!"), CHECK (s <> "bad"));'
+                'CREATE INDEX i ON t (s) WHERE s <> "closed"; INSERT INTO t VALUES (1, 2.5, \'open\');'
+                'CREATE VIEW v AS SELECT * FROM t WHERE s <> "closed"; CREATE VIEW a AS SELECT id, x FROM v;')
+        db.close()
+        view = 'old.sqlite: view v has no column "closed": a name is in double quotes, a text in single ones'
+        self.write_schema(tasks={"k": {**TASK, "query": "SELECT id, x, 0 AS at FROM a"}})
+        error = self.error(self.weir("ingest", "old.sqlite", "--schema", "s.json", "--json"))
+        self.assertEqual((error["code_id"], error["message"]), ("TASK_INVALID", "task k: the query failed: " + view))
+        for name in "va":
+            (self.folder / "s.json").write_text(json.dumps({"name": "n", "tables": {name: TABLES["t"]}}))
+            error = self.error(self.weir("ingest", "old.sqlite", "--schema", "s.json", "--json"))
+            self.assertEqual((error["code_id"], error["message"]), ("SOURCE_ERROR", view))
+        self.write_schema()
+        self.assertEqual(self.weir("ingest", "old.sqlite", "--schema", "s.json").returncode, 0, "the file itself can be read")
+
     def test_a_label_has_one_time(self):
         query = "SELECT id, x, '2019-01-01' AS at, 'soon' AS told FROM t"
         for more, expected in (
