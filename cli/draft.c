@@ -82,7 +82,8 @@ static int compare(const weir_cbor_value *a, const weir_cbor_value *b) {
 }
 
 static void put_line(FILE *out, const reason *r, bool with_table) {
-    static const char *const words[][2] = {{"primary_key", "primary key"},
+    static const char *const words[][2] = {{"null", "null is"},
+                                           {"primary_key", "primary key"},
                                            {"foreign_key", "leads to"},
                                            {"stype", "is"},
                                            {"time", "time of a row"},

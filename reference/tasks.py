@@ -231,12 +231,14 @@ def _asked(
     for column in needed:
         if column is not None and column not in names:
             refuse(name, f"the query gives no column {column}")
+        if names.count(column) > 1:
+            refuse(name, f"the query gives {names.count(column)} columns that are called {column}")
     _check_asked_key(name, schema, schema.anchor_key, anchor)
     if destinations is not None:
         _check_asked_key(name, schema, schema.destination_key, destinations.table)
     asked: list[AskedRow] = []
     for values_of_row in found:
-        cells = dict(reversed(list(zip(names, values_of_row))))  # of two columns with one name, the first
+        cells = dict(zip(names, values_of_row))
         row = _row_by_key(anchor, schema.anchor_key, cells)
         if destinations is not None and _row_by_key(destinations.table, schema.destination_key, cells) is None:
             row = None

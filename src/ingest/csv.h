@@ -112,6 +112,8 @@ void weir_ingest__csv_profile_see(weir_ingest__csv_profile *profile, weir_ingest
                                   const weir_ingest__csv_options *options);
 /* Which markers a column proves to be nulls: a bit each. */
 uint32_t weir_ingest__csv_proven_markers(const weir_ingest__csv_profile *profile);
+/* How many fields of a column of texts are this marker, and so null where another column proves it. */
+uint64_t weir_ingest__csv_lost_texts(const weir_ingest__csv_profile *profile, int marker);
 /* The column's type, where the markers of these bits are null. */
 weir_ingest__csv_type weir_ingest__csv_type_of(const weir_ingest__csv_profile *profile,
                                                uint32_t null_markers);

@@ -137,6 +137,10 @@ uint32_t weir_ingest__csv_proven_markers(const weir_ingest__csv_profile *profile
     return proven;
 }
 
+uint64_t weir_ingest__csv_lost_texts(const weir_ingest__csv_profile *profile, int marker) {
+    return profile->kinds[FIELD_TEXT] > 0 ? profile->markers[marker] : 0;
+}
+
 weir_ingest__csv_type weir_ingest__csv_type_of(const weir_ingest__csv_profile *profile,
                                                uint32_t null_markers) {
     const uint64_t *of = profile->kinds;

@@ -67,6 +67,8 @@ weir_status weir_ingest__draft_schema(weir_ingest__context *context, const weir_
     weir_json_array(&draft->reasons);
     weir_status status = weir_ingest__draft_profile(draft, error);
     if (status == WEIR_OK)
+        weir_ingest__draft_nulls(draft);
+    if (status == WEIR_OK)
         status = weir_ingest__draft_keys(draft, error);
     if (status == WEIR_OK) {
         weir_ingest__draft_types(draft);

@@ -2,6 +2,7 @@
  * weir_ingest__draft from top to bottom; each choice leaves a reason.
  *
  *   draft_profile.c   every row of every table once: what each column holds        (parallel by table)
+ *   draft_nulls.c     which texts of CSV files stand for null
  *   draft_keys.c      primary and foreign keys
  *   draft_types.c     semantic types
  *   draft_times.c     when a row came to be, and that it is not later than what refers to it
@@ -238,7 +239,7 @@ weir_ingest__draft_date_format(const weir_ingest__draft *draft) {
 }
 
 /* Adds a reason; `column` WEIR_NONE: of the table, `table` WEIR_NONE: of the source. `topic` is one of
- * primary_key, foreign_key, stype, time, known_at, task; somebody should look at what is doubtful. */
+ * null, primary_key, foreign_key, stype, time, known_at, task; somebody should look at what is doubtful. */
 void weir_ingest__draft_reason(weir_ingest__draft *draft, uint32_t table, uint32_t column, const char *topic,
                                bool is_doubtful, const char *choice, const char *format, ...)
     __attribute__((format(printf, 7, 8)));
@@ -265,6 +266,7 @@ WEIR_CHECKED weir_status weir_ingest__draft_schema(weir_ingest__context *context
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
 WEIR_CHECKED weir_status weir_ingest__draft_profile(weir_ingest__draft *draft, weir_error *error);
+void weir_ingest__draft_nulls(weir_ingest__draft *draft);
 WEIR_CHECKED weir_status weir_ingest__draft_keys(weir_ingest__draft *draft, weir_error *error);
 void weir_ingest__draft_types(weir_ingest__draft *draft);
 WEIR_CHECKED weir_status weir_ingest__draft_times(weir_ingest__draft *draft, weir_error *error);

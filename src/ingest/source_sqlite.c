@@ -78,10 +78,50 @@ static bool is_blank(sqlite3 *connection, const char *sql) {
     return true;
 }
 
+/* Whether a view fails with these words. */
+static bool view_fails(const sqlite_source *self, const char *view, const char *fault) {
+    sqlite3_stmt *statement = NULL;
+    char *sql = sqlite3_mprintf("SELECT * FROM \"%w\"", view);
+    bool fails = sql && sqlite3_prepare_v2(self->connection, sql, -1, &statement, NULL) != SQLITE_OK &&
+                 strcmp(sqlite3_errmsg(self->connection), fault) == 0;
+    sqlite3_finalize(statement);
+    sqlite3_free(sql);
+    return fails;
+}
+
+/* SQLite's words do not say that it is a view that has a text in double quotes. */
+static weir_status fail_to_prepare(const sqlite_source *self, weir_error *error) {
+    static const char lacks[] = "no such column: ";
+    char fault[300], quoted[300];
+    sqlite3_stmt *views = NULL;
+    weir_status status = fail_with_message(self, "prepare", "a statement", error);
+    snprintf(fault, sizeof fault, "%s", sqlite3_errmsg(self->connection));
+    if (strncmp(fault, lacks, strlen(lacks)) != 0)
+        return status;
+    const char *name = fault + strlen(lacks);
+    name += *name == '"'; /* later versions quote it and say more */
+    snprintf(quoted, sizeof quoted, "\"%.*s\"", WEIR__NARROW(int, strcspn(name, "\"")), name);
+    sqlite3_prepare_v2(self->connection,
+                       "SELECT name FROM sqlite_master WHERE type = 'view' AND instr(sql, ?) ORDER BY name",
+                       -1, &views, NULL);
+    sqlite3_bind_text(views, 1, quoted, -1, SQLITE_STATIC);
+    while (views && sqlite3_step(views) == SQLITE_ROW) {
+        const char *view = (const char *)sqlite3_column_text(views, 0);
+        if (!view || !view_fails(self, view, fault))
+            continue;
+        status = WEIR_INGEST__SOURCE_ERROR(
+            error, "%s: view %s has no column %s: a name is in double quotes, a text in single ones",
+            self->path, view, quoted);
+        break;
+    }
+    sqlite3_finalize(views);
+    return status;
+}
+
 static weir_status prepare(sqlite_source *self, const char *sql, sqlite3_stmt **out, weir_error *error) {
     const char *rest = NULL;
     if (sqlite3_prepare_v2(self->connection, sql, -1, out, &rest) != SQLITE_OK)
-        return fail_with_message(self, "prepare", "a statement", error);
+        return fail_to_prepare(self, error);
     if (!*out)
         return WEIR_INGEST__SOURCE_ERROR(error, "%s: the query is empty", self->path);
     if (!is_blank(self->connection, rest)) {
@@ -92,6 +132,13 @@ static weir_status prepare(sqlite_source *self, const char *sql, sqlite3_stmt **
             rest);
     }
     return WEIR_OK;
+}
+
+/* A misspelled name in double quotes is an error, as in all other databases; SQLite's own rule takes it for a
+ * text, and a condition on it is then true or false for all rows. The schemas of files keep that rule, so
+ * that old ones can be opened; their views do not. */
+static void keep_texts_in_single_quotes(sqlite3 *connection) {
+    sqlite3_db_config(connection, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
 }
 
 /* Begins the transaction by a first read, which takes the lock. */
@@ -121,6 +168,7 @@ static weir_status open_file(const weir_env *env, const char *location, weir_ing
     int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(location, &self->connection, flags, NULL) == SQLITE_OK) {
         sqlite3_busy_timeout(self->connection, 10000);
+        keep_texts_in_single_quotes(self->connection);
         status = take_snapshot(self, error);
     } else {
         status = fail_with_message(self, "open", "it", error);
@@ -137,6 +185,7 @@ weir_status weir_ingest__sqlite_adopt(const weir_env *env, sqlite3 *connection, 
     }
     *self = (sqlite_source){
         .base = {.kind = &weir_ingest__source_sqlite, .env = env}, .connection = connection, .path = name};
+    keep_texts_in_single_quotes(connection);
     *out = &self->base;
     return WEIR_OK;
 }

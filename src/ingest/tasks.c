@@ -48,15 +48,22 @@ static weir_status refuse(const seed_reader *r, const char *what, const char *de
 
 /* ---- Rows of the query ----------------------------------------------------------------------- */
 
+/* A column that the task names. One that is there twice is refused: which is meant would hang on the order in
+ * which the query gives them. */
 static weir_status find_query_column(const seed_reader *r, const weir_ingest__cursor *cursor,
                                      const char *name, uint32_t *out, weir_error *error) {
+    char message[300];
+    uint32_t count = 0;
     *out = WEIR_NONE;
-    for (uint32_t c = 0; name && c < cursor->column_count && *out == WEIR_NONE; c++)
-        if (strcmp(cursor->column_names[c], name) == 0)
+    for (uint32_t c = 0; name && c < cursor->column_count; c++)
+        if (strcmp(cursor->column_names[c], name) == 0 && count++ == 0)
             *out = c;
     if (name && *out == WEIR_NONE)
         return refuse(r, "the query has no column ", name, error);
-    return WEIR_OK;
+    if (count <= 1)
+        return WEIR_OK;
+    snprintf(message, sizeof message, "the query gives %u columns that are called %s", count, name);
+    return refuse(r, message, "; give each a name of its own with AS", error);
 }
 
 static weir_status refuse_value(const seed_reader *r, const char *column, const weir_ingest__value *value,

@@ -200,6 +200,36 @@ class Explained(unittest.TestCase):
             self.assertIn('it is hidden until it has come; if it is known with the row, as a due date is, write "known_at": null', reasons[0]["why"])
             self.assertTrue(reasons[0]["check"])
 
+    def test_texts_that_stand_for_null(self):
+        """A text that is null because of numbers somewhere is null everywhere: that is said, and to be checked where texts
+        became null by it."""
+        with tempfile.TemporaryDirectory() as folder:
+            source = os.path.join(folder, "csv")
+            os.mkdir(source)
+            for name, text in (("orders", "id,amount,size\n1,2.5,?\n2,NA,7\n3,,8\n"), ("places", "id,land,code\n1,NA,x\n2,FR,NA\n3,NA,y\n")):
+                with open(os.path.join(source, name + ".csv"), "w", encoding="utf-8") as file:
+                    file.write(text)
+            reasons = [one for one in json.loads(weir("schema", source, "--explain", "--json")) if one["topic"] == "null"]
+            among = "it stands among the numbers or times of this column, so it is null in all files"
+            self.assertEqual(reasons, [
+                {"table": "orders", "column": "amount", "topic": "null", "choice": "NA", "check": True,
+                 "why": among + '; 3 fields of texts became null by it, in places.land and 1 more; if it is a value there, give '
+                        'that table "csv": {"null": []}'},
+                {"table": "orders", "column": "size", "topic": "null", "choice": "?", "why": among}])
+            checks = weir("schema", source, "--explain").split("## orders")[0]
+            self.assertIn("- orders.amount: null is **NA** (it stands among", checks)
+            self.assertNotIn("**?**", checks)
+            said = json.loads(weir("schema", source, "--null", "NA", "--null", "?", "--explain", "--json"))
+            self.assertNotIn("null", [one["topic"] for one in said], "what was said needs no reason")
+            schema = json.loads(weir("schema", source))
+            schema["tables"]["places"]["csv"] = {"null": []}
+            path = os.path.join(folder, "s.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(schema, file)
+            done = json.loads(weir("ingest", source, "--schema", path, "-o", os.path.join(folder, "s.weir"), "--json"))
+            nulls = {(t["name"], c["name"]): c["nulls"] for t in done["report"]["tables"] for c in t["columns"]}
+            self.assertEqual([nulls[of] for of in (("orders", "amount"), ("places", "land"), ("places", "code"))], [2, 0, 0])
+
     def test_keys_in_circles(self):
         """Tables that all lead to each other: ways between them are many, and looked for once."""
         with tempfile.TemporaryDirectory() as scratch:

@@ -1,6 +1,7 @@
 """What weir ingest and weir schema refuse, with messages that name the file and what to do; and numbers that
 other readers of JSON cannot hold."""
 
+import itertools
 import json
 import os
 import shutil
@@ -91,6 +92,60 @@ class Refusals(unittest.TestCase):
         self.write_schema(tasks={"k": {**TASK, "query": "SELECT id, x, 0 AS at FROM t", "weight_column": "w"}})
         error = self.error(self.weir("ingest", "src.sqlite", "--schema", "s.json", "--json"))
         self.assertEqual((error["code_id"], error["message"]), ("TASK_INVALID", "task k: the query has no column w"))
+
+    def test_a_column_that_a_task_names_is_there_once(self):
+        names = {"target_column": "x", "observation_time_column": "at", "weight_column": "w", "label_known_column": "told",
+                 "split": {"method": "column", "column": "part"}}
+        plain = "SELECT id, x, '2019-01-01' AS at, 1 AS w, '2019-02-01' AS told, 'train' AS part FROM t"
+        twice = (("id", "SELECT *, 7 AS id FROM ({})"), ("x", "SELECT 0 AS x, * FROM ({})"), ("at", "SELECT *, 0 AS at FROM ({})"),
+                 ("w", "SELECT 9 AS w, * FROM ({})"), ("told", "SELECT *, NULL AS told FROM ({})"),
+                 ("part", "SELECT 'val' AS part, * FROM ({})"), (None, "SELECT *, 1 AS other, 2 AS other FROM ({})"))
+        (self.folder / "files").mkdir()
+        (self.folder / "files" / "t.csv").write_text("id,x\n1,2.5\n2,3\n")
+        for source, (column, query) in itertools.product(("src.sqlite", "files"), twice):
+            self.write_schema(tasks={"k": {**TASK, **names, "kind": "derived", "query": query.format(plain)}})
+            done = self.weir("ingest", source, "--schema", "s.json", "--json")
+            with self.subTest(source=source, column=column):
+                if column is None:
+                    self.assertEqual(done.returncode, 0, done.stdout)
+                    continue
+                error = self.error(done)
+                self.assertEqual((error["code_id"], error["message"]), (
+                    "TASK_INVALID", f"task k: the query gives 2 columns that are called {column}; give each a name of its own with AS"))
+
+    def test_a_name_in_double_quotes_is_no_text(self):
+        (self.folder / "files").mkdir()
+        (self.folder / "files" / "t.csv").write_text("id,x\n1,2.5\n2,3\n")
+        for source in ("src.sqlite", "files"):
+            for name, is_refused in (("xx", True), ("x", False)):
+                query = f"SELECT id, x, '2019-01-01' AS at FROM t WHERE \"{name}\" <> 'closed'"
+                self.write_schema(tasks={"k": {**TASK, "query": query}})
+                done = self.weir("ingest", source, "--schema", "s.json", "--json")
+                with self.subTest(source=source, name=name):
+                    if not is_refused:
+                        self.assertEqual(done.returncode, 0, done.stdout)
+                        continue
+                    error = self.error(done)
+                    self.assertEqual(error["code_id"], "TASK_INVALID")
+                    self.assertRegex(error["message"], r'\Atask k: the query failed: .*: no such column: "?xx')
+
+    def test_a_view_with_a_text_in_double_quotes(self):
+        with scratch_database(self.folder / "old.sqlite") as db:
+            db.executescript(
+                'CREATE TABLE t (id INTEGER PRIMARY KEY, x REAL, s TEXT, g TEXT AS (s || "!"), CHECK (s <> "bad"));'
+                'CREATE INDEX i ON t (s) WHERE s <> "closed"; INSERT INTO t VALUES (1, 2.5, \'open\');'
+                'CREATE VIEW v AS SELECT * FROM t WHERE s <> "closed"; CREATE VIEW a AS SELECT id, x FROM v;')
+        db.close()
+        view = 'old.sqlite: view v has no column "closed": a name is in double quotes, a text in single ones'
+        self.write_schema(tasks={"k": {**TASK, "query": "SELECT id, x, 0 AS at FROM a"}})
+        error = self.error(self.weir("ingest", "old.sqlite", "--schema", "s.json", "--json"))
+        self.assertEqual((error["code_id"], error["message"]), ("TASK_INVALID", "task k: the query failed: " + view))
+        for name in "va":
+            (self.folder / "s.json").write_text(json.dumps({"name": "n", "tables": {name: TABLES["t"]}}))
+            error = self.error(self.weir("ingest", "old.sqlite", "--schema", "s.json", "--json"))
+            self.assertEqual((error["code_id"], error["message"]), ("SOURCE_ERROR", view))
+        self.write_schema()
+        self.assertEqual(self.weir("ingest", "old.sqlite", "--schema", "s.json").returncode, 0, "the file itself can be read")
 
     def test_a_label_has_one_time(self):
         query = "SELECT id, x, '2019-01-01' AS at, 'soon' AS told FROM t"
