@@ -35,7 +35,8 @@ static const weir_run_setting settings[] = {
     SETTING("drop_remainder", BOOL, drop_remainder, "--drop-remainder", NULL,
             "leave out the last batch if it is not full; not for train, where the manifest's "
             "data.drop_last decides"),
-    SETTING("workers", UINT32, workers, "--workers", "N", "threads that build batches (default 1; 0 is 1 too)"),
+    SETTING("workers", UINT32, workers, "--workers", "N",
+            "threads that build batches (default 1; 0 is 1 too)"),
     SETTING("buffer_size", UINT32, buffer_size, "--buffer", "N",
             "batches that each worker may build ahead (default 2)"),
     SETTING("queue_size", UINT32, queue_size, "--queue", "N",

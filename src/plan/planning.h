@@ -64,7 +64,7 @@ typedef struct weir_plan__planned_arena {
     uint64_t peak_bytes;
     uint64_t slot_bytes;
     uint32_t max_live;
-    uint32_t fullest; /* the first position at which lower_bound bytes are live */
+    uint32_t fullest;      /* the first position at which lower_bound bytes are live */
     uint32_t first_tensor; /* in plan->by_birth and plan->by_death */
     uint32_t tensor_count; /* that are no aliases */
     uint32_t cursor;       /* scratch while they are sorted */
