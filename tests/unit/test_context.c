@@ -2,6 +2,7 @@
  * company; what is not a seed has a null target and draws by its own seed; nothing is allocated after open;
  * a damaged store never leads outside; wrong requests are refused; what walks remember, of which time ever,
  * changes nothing. (Tests/property compares all tensors with the reference.) */
+#include "base/bytes.h"
 #include "batch/builder.h"
 #include "batch/neighbours.h"
 #include "support/shop_store.h"
@@ -25,9 +26,7 @@ static weir_batch_builder *open_contexts(const weir_store *store, const char *ta
 }
 
 static uint64_t field64(const weir_batch *batch, weir_tensor_id id, uint32_t i) {
-    uint64_t value;
-    memcpy(&value, batch->data + batch->tensors[id].offset + 8 * (size_t)i, 8);
-    return value;
+    return weir__load64(batch->data + batch->tensors[id].offset + 8 * (size_t)i);
 }
 
 static bool is_first_with_its_time(const weir_store *store, uint32_t task, uint64_t seed,

@@ -1,5 +1,6 @@
 /* What a store may have at most: beyond it a store is refused when it is opened, whatever its hashes say, and
  * up to it batches are built. The numbers that a batch's memory is computed from cannot overflow. */
+#include "base/bytes.h"
 #include "support/damage.h"
 #include "support/made_store.h"
 #include "support/testing.h"
@@ -37,7 +38,7 @@ static weir_status build_first(const weir_store *store, uint64_t batch_size, con
         status = weir_batch_build(builder, (weir_cursor){0, 0}, buffer, error);
     if (status == WEIR_OK) {
         const weir_batch *batch = weir_batch_view(buffer);
-        memcpy(rows, batch->data + batch->tensors[WEIR_NUM_ROWS].offset, sizeof *rows);
+        *rows = weir__load32(batch->data + batch->tensors[WEIR_NUM_ROWS].offset);
     }
     weir_batch_buffer_close(buffer);
     weir_batch_builder_close(builder);
