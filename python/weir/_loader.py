@@ -199,10 +199,11 @@ class Loader:
             try:
                 self._is_waiting = True
                 batch = run._next(Batch, self.copy)
-            except (Error, MemoryError):  # without memory the batch is owed: the next call gives it
+            except Error:
                 raise
-            except BaseException:  # a signal handler's: if asked again, resume from here
-                self._leave_run()
+            except BaseException:  # a signal handler's: if asked again, resume from here; a batch that is owed comes next
+                if not run.is_owed:
+                    self._leave_run()
                 raise
             finally:
                 self._is_waiting = False
