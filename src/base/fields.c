@@ -382,14 +382,10 @@ weir_status weir__read_plain(weir__reader *r, const weir__field *field, const we
 
 /* Refuses a key, and says which there are, as far as there is room. */
 static weir_status refuse_key(weir__reader *r, const weir_cbor_value *key, const weir__shape *shape) {
-    char names[320];
-    size_t used = 0, told = 0;
-    for (; told < shape->count && used < 200; told++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%.100s", told ? ", " : "",
-                                 shape->fields[told].name);
+    char names[240];
+    weir__list_names(names, sizeof names, &shape->fields[0].name, sizeof shape->fields[0], shape->count);
     (void)weir__enter(r, key->data, (size_t)key->number);
-    return weir__refuse(r, NULL, "%s; the keys here are %s%s", r->unknown, names,
-                        told < shape->count ? ", \xe2\x80\xa6" : "");
+    return weir__refuse(r, NULL, "%s; the keys here are %s", r->unknown, names);
 }
 
 /* Finds each field's value, NULL data if there is none; refuses keys that no field has. */

@@ -110,6 +110,10 @@ void weir__print_real(double value, char out[WEIR__REAL_TEXT]);
         va_end(weir__arguments);                                                                             \
     } while (0)
 
+/* "a, b and 3 more": names for a message, as many as fit in `size` bytes, or "none". Each is a `const char
+ * *`, the first at `names` and the others `stride` bytes apart. */
+void weir__list_names(char *out, size_t size, const void *names, size_t stride, size_t count);
+
 /* A server's message as one line: line breaks become spaces, those at the end go; cut to `size` and
  * terminated. */
 void weir__one_line(const char *message, char *out, size_t size);

@@ -116,6 +116,24 @@ void weir__print_real(double value, char out[WEIR__REAL_TEXT]) {
     weir__leave_c_locale(locale);
 }
 
+/* ---- Lists of names --------------------------------------------------------------------------- */
+
+void weir__list_names(char *out, size_t size, const void *names, size_t stride, size_t count) {
+    enum { MORE = 32 }; /* room for how many are left */
+    size_t used = 0, i = 0;
+    for (; i < count; i++) {
+        const char *name;
+        memcpy(&name, (const char *)names + i * stride, sizeof(char *));
+        if (used + strlen(name) + MORE > size)
+            break;
+        used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "", name);
+    }
+    if (count == 0)
+        snprintf(out, size, "none");
+    else if (i < count)
+        snprintf(out + used, size - used, i ? " and %zu more" : "%zu, with long names", count - i);
+}
+
 /* ---- Messages of others ----------------------------------------------------------------------- */
 
 void weir__one_line(const char *message, char *out, size_t size) {

@@ -39,8 +39,6 @@ static uint32_t find_column(const weir_ingest__table_plan *table, const char *na
     return WEIR_NONE;
 }
 
-enum { NAMES_ROOM = 400 };
-
 /* ---- Which columns are read ------------------------------------------------------------------ */
 
 static bool is_foreign(const weir_ingest__schema_table *table, const char *column) {
@@ -61,24 +59,14 @@ static bool is_target(const weir_ingest__schema *schema, const char *table, cons
     return false;
 }
 
-/* `what`, and after it the names that there are, as far as there is room: of the catalog's tables, or of the
- * columns of one. */
-static void list_names(char out[NAMES_ROOM], const char *what, const weir_ingest__catalog *tables,
-                       const weir_ingest__catalog_table *columns) {
-    uint32_t count = tables ? tables->table_count : columns->column_count, told = 0;
-    int used = snprintf(out, NAMES_ROOM, "%s%s", what, count ? "" : " none");
-    for (; told < count && used < NAMES_ROOM - 120; told++)
-        used += snprintf(out + used, NAMES_ROOM - (size_t)used, "%s %.100s", told ? "," : "",
-                         tables ? tables->tables[told].name : columns->columns[told].name);
-    if (told < count)
-        snprintf(out + used, NAMES_ROOM - (size_t)used, " and %u more", count - told);
-}
-
 /* A column that `source` does not have; `place` says where in the table's schema it stands. */
 static weir_status refuse_column(const weir_ingest__catalog_table *source, const char *table,
                                  const char *place, const char *name, weir_error *error) {
-    char what[NAMES_ROOM];
-    list_names(what, "names a column that the source's table does not have; it has", NULL, source);
+    const weir_ingest__catalog_column *columns = source->columns;
+    char names[240], what[sizeof names + 80];
+    weir__list_names(names, sizeof names, columns ? &columns->name : NULL, sizeof *columns,
+                     source->column_count);
+    snprintf(what, sizeof what, "names a column that the source's table does not have; it has %s", names);
     return weir_ingest__plan_refuse(error, WEIR_SCHEMA_INVALID, what, "$.tables.%s%s%s", table, place, name);
 }
 
@@ -101,8 +89,11 @@ static void plan_column(const weir_ingest__schema *schema, const weir_ingest__sc
 /* ---- Where rows come from -------------------------------------------------------------------- */
 
 static weir_status refuse_unknown(const weir_ingest__catalog *catalog, const char *name, weir_error *error) {
-    char what[NAMES_ROOM];
-    list_names(what, "is not a table or view of the source, which has", catalog, NULL);
+    const weir_ingest__catalog_table *tables = catalog->tables;
+    char names[240], what[sizeof names + 80];
+    weir__list_names(names, sizeof names, tables ? &tables->name : NULL, sizeof *tables,
+                     catalog->table_count);
+    snprintf(what, sizeof what, "is not a table or view of the source, which has %s", names);
     return weir_ingest__plan_refuse(error, WEIR_SCHEMA_INVALID, what, "$.tables.%s", name);
 }
 

@@ -142,18 +142,8 @@ const weir_dataset *weir_manifest_find(const weir_manifest *manifest, const char
 }
 
 void weir_sampler__list_keys(const weir_manifest *manifest, char *out, size_t size) {
-    size_t used = 0, i = 0;
-    for (; i < manifest->dataset_count; i++) {
-        const char *key = manifest->datasets[i].key;
-        if (used + strlen(key) + 32 > size)
-            break;
-        used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "", key);
-    }
-    if (i < manifest->dataset_count)
-        used += (size_t)snprintf(out + used, size - used, "%s%zu more", i ? ", " : "",
-                                 manifest->dataset_count - i);
-    if (used == 0)
-        snprintf(out, size, "none");
+    const weir_dataset *list = manifest->datasets;
+    weir__list_names(out, size, list ? &list->key : NULL, sizeof *list, manifest->dataset_count);
 }
 
 weir_status weir_sampler__manifest_require(const weir_manifest *manifest, const char *key,
