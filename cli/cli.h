@@ -109,7 +109,7 @@ const char *cli_printable(const char *text, char *out, size_t capacity);
 /* The most of a text's bytes, up to `most`, that do not end within a character. */
 size_t cli_cut(const char *text, size_t size, size_t most);
 
-/* "1 row", "2 rows": the same, for an argument of printf. */
+/* "1 row", "2 rows": cli_number is for an argument of printf, as cli_shown is. */
 const char *cli_write_number(uint64_t count, const char *one, const char *many, char *out);
 #define cli_number(count, one, many) cli_write_number((count), (one), (many), (char[CLI_NUMBER_MAX]){0})
 

@@ -3,16 +3,19 @@
 
 #include <string.h>
 
-uint32_t cli_key_read(const char *text, weir_cbor_writer *document, weir_key_value out[CLI_KEY_PARTS]) {
+static bool read_json(const char *text, weir_cbor_writer *document) {
     weir_error ignored;
+    return weir_json_read(text, strlen(text), "the key", WEIR_CBOR_INVALID, document, &ignored) == WEIR_OK &&
+           weir_cbor_finish(document, &ignored) == WEIR_OK;
+}
+
+uint32_t cli_key_read(const char *text, weir_cbor_writer *document, weir_key_value out[CLI_KEY_PARTS]) {
     int64_t number;
     uint32_t count = 0;
     *out = (weir_key_value){.type = WEIR_KEY_TEXT, .bytes = {text, strlen(text)}};
     if (cli_integer(text, &number))
         *out = (weir_key_value){.type = WEIR_KEY_INTEGER, .integer = number};
-    if (*text != '[' ||
-        weir_json_read(text, strlen(text), "the key", WEIR_CBOR_INVALID, document, &ignored) != WEIR_OK ||
-        weir_cbor_finish(document, &ignored) != WEIR_OK)
+    if (*text != '[' || !read_json(text, document))
         return 1;
     weir_cbor_value list = weir_cbor_view(document->data), item;
     weir_cbor_iterator it = weir_cbor_children(&list);
@@ -23,12 +26,9 @@ uint32_t cli_key_read(const char *text, weir_cbor_writer *document, weir_key_val
 
 /* A number that is no integer, as JSON has it. */
 static bool read_real(const char *text, weir_key_value *out) {
-    weir_error ignored;
     weir_cbor_writer document;
     weir_cbor_writer_memory(&document, NULL);
-    bool is_real =
-        weir_json_read(text, strlen(text), "the key", WEIR_CBOR_INVALID, &document, &ignored) == WEIR_OK &&
-        weir_cbor_finish(&document, &ignored) == WEIR_OK;
+    bool is_real = read_json(text, &document);
     if (is_real) {
         weir_cbor_value value = weir_cbor_view(document.data);
         *out = weir_key_value_of(&value);

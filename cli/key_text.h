@@ -10,8 +10,8 @@ enum { CLI_KEY_PARTS = 64 };
  * They borrow the text and the document, which the caller has opened and releases after. */
 uint32_t cli_key_read(const char *text, weir_cbor_writer *document, weir_key_value out[CLI_KEY_PARTS]);
 
-/* The row of a table that has the key; digits may also be a text, which `values` then is. WEIR_NO_ROW if
- * there is none. */
+/* The row of a table that has the key; digits may also be a text, and a text a real number, which `values`
+ * then is. WEIR_NO_ROW if there is none. */
 uint64_t cli_key_find(const weir_store *store, uint32_t table, weir_key_value *values, uint32_t count,
                       const char *text);
 

@@ -1,4 +1,5 @@
-/* Files through the environment: whole reads with a limit, and files that appear whole or not at all. */
+/* Files through the environment: whole reads with a limit, what a file seems to be, and files that appear
+ * whole or not at all. */
 #ifndef WEIR_BASE_FILE_H
 #define WEIR_BASE_FILE_H
 

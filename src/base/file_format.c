@@ -60,7 +60,7 @@ static void say(weir_error *error, const char *name, const char *verb, const cha
 
 weir_status weir__explain_format(weir_status status, const void *data, size_t size, const char *name,
                                  const char *wanted, weir_error *error) {
-    if (status == WEIR_OK || status == WEIR_OUT_OF_MEMORY || !error)
+    if (status == WEIR_OK || status == WEIR_OUT_OF_MEMORY || status == WEIR_IO_ERROR || !error)
         return status;
     const weir_file_format *format = weir_file_format_of(data, size);
     if (format && strcmp(format->name, wanted) != 0)

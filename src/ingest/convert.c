@@ -379,10 +379,8 @@ const char *weir_ingest__unfit_reason(weir_stype stype, const weir_ingest__time_
         }
         if (form->says_unit)
             return "is not a time that is read here: that is an integer of the column's \"unit\", from the "
-                   "year 1 "
-                   "to 9999, or 2013-01-31T10:00:00Z; a \"query\" can make it one, such as CAST(1e6 * "
-                   "seconds AS "
-                   "INTEGER) with the unit us";
+                   "year 1 to 9999, or 2013-01-31T10:00:00Z; a \"query\" can make it one, such as "
+                   "CAST(1e6 * seconds AS INTEGER) with the unit us";
         return "is not a time that is read here: that is 2013-01-31, 2013-01-31T10:00:00Z (up to 6 "
                "decimals), or an "
                "integer with \"unit\"; for any other form give the column a \"format\", such as \"%d/%m/%Y\"";

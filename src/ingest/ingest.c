@@ -270,9 +270,9 @@ static weir_status make_store(ingest_run *ingest, weir_ingest__keeper *keeper, w
     const weir_ingest_options *options = context->options;
     row_stages stages = {0};
     weir_status status = run_phases(ingest, keeper, &stages, report, error);
+    /* Beside those of columns, which are the store's. */
     for (uint32_t i = 0; i < ingest->plan.task_count && status == WEIR_OK; i++)
-        report->not_finite +=
-            stages.tasks.list[i].not_finite; /* the store says how many of its columns are */
+        report->not_finite += stages.tasks.list[i].not_finite;
     if (status == WEIR_OK)
         status = weir_ingest__like_report(context, &stages.tasks, error);
     if (status == WEIR_OK)

@@ -33,10 +33,12 @@ void weir_sampler_name_call(const weir_manifest *manifest, const weir_sampler_op
 
 weir_status weir_sampler__fail_at(const weir_sampler *s, weir_status code, weir_cursor cursor,
                                   const char *what, weir_error *error) {
-    weir_status status = weir__fail(error, code, s->failure_operator,
-                                    "cursor (epoch %llu, global_index %llu) %s; the dataset has %llu samples",
-                                    (unsigned long long)cursor.epoch, (unsigned long long)cursor.global_index,
-                                    what, (unsigned long long)s->cardinality);
+    char size[48] = "";
+    if (code == WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY)
+        snprintf(size, sizeof size, "; the dataset has %llu samples", (unsigned long long)s->cardinality);
+    weir_status status =
+        weir__fail(error, code, s->failure_operator, "cursor (epoch %llu, global_index %llu) %s%s",
+                   (unsigned long long)cursor.epoch, (unsigned long long)cursor.global_index, what, size);
     weir__note_uint(error, "epoch", cursor.epoch);
     weir__note_uint(error, "global_index", cursor.global_index);
     weir__note_uint(error, "cardinality", s->cardinality);

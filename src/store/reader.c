@@ -16,6 +16,7 @@ enum { FORMAT_BYTES = 1 << 16 }; /* how far what is no store is read to say what
 
 /* ---- The frame ------------------------------------------------------------------------------- */
 
+/* A file that does not begin as a store does: what it is instead, or how much of one is left. */
 static weir_status refuse_format(const weir_store *store, weir_error *error) {
     const char *path = store->path;
     size_t size = store->size < FORMAT_BYTES ? store->size : FORMAT_BYTES;

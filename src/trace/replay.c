@@ -155,7 +155,7 @@ weir_status weir_trace__replayer_step(weir_trace__replayer *r, const weir_trace_
 static weir_status make_indices(weir_trace__replayer *r, weir_sampler *sampler, const weir_step *step,
                                 weir_error *error) {
     void *memory = r->indices;
-    if (step->count > SIZE_MAX ||
+    if (step->count >= SIZE_MAX ||
         !weir__grow(r->env, &memory, &r->index_capacity, (size_t)step->count + 1, sizeof *r->indices))
         return weir__out_of_memory(error, operator_name, (size_t)step->count);
     r->indices = memory;
