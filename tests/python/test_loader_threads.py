@@ -117,6 +117,16 @@ class Concurrency(LoaderTest):
         self.assertEqual([type(error) for error in failures], [weir.errors.Cancelled])
 
     def test_ctrl_c_is_heard_and_the_run_goes_on_after(self) -> None:
+        self.interrupt_a_loop(KeyboardInterrupt)
+
+    def test_a_handler_without_memory_is_heard_too(self) -> None:
+        def handle(*_: object) -> None:
+            raise MemoryError
+
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, handle))
+        self.interrupt_a_loop(MemoryError)
+
+    def interrupt_a_loop(self, kind: type[BaseException]) -> None:
         loader = self.slow_loader()
         interrupts = 0
         found: list[str | None] = []
@@ -124,7 +134,7 @@ class Concurrency(LoaderTest):
         while len(found) < 2 or not interrupts:  # the other thread may be late
             try:
                 found.append(next(loader).digest)
-            except KeyboardInterrupt:
+            except kind:
                 interrupts += 1
         expected = self.slow_loader()
         self.assertEqual(found, [next(expected).digest for _ in found])
@@ -248,7 +258,7 @@ class Concurrency(LoaderTest):
 
 
 def interrupt_when_waiting(loader: weir.Loader) -> None:
-    while loader._run is None or not loader._run.is_started:
+    while not loader._is_waiting:
         time.sleep(0)
     os.kill(os.getpid(), signal.SIGINT)
 
